@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The developer's interface. Each target is one small script under scripts/.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev parts guest-image up down test test-quick test-signals \
-	ci-long durations lock lint format bench build soak clean
+.PHONY: help setup setup-dev parts dashboard guest-image up down test test-quick test-signals \
+	ci-long test-forms durations lock lint format bench build soak clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -15,6 +15,10 @@ setup-dev: ## the same with the tools for tests and linters, in locked versions
 
 parts: ## the real programs that tests use (dockerd, qemu, kubectl, …)
 	@scripts/test-parts.sh
+
+dashboard: ## the page of the dashboard, with Node.js from PyPI and packages from npm
+	@[ -x .venv/bin/rdd ] || scripts/setup.sh
+	@scripts/dashboard.sh
 
 guest-image: ## the guests of virtual machines, from Debian packages (needs root, 90 s)
 	@scripts/guest-image.sh
@@ -34,8 +38,11 @@ test-quick: setup-dev ## run the suite; skip tests whose real part is missing, a
 test-signals: setup-dev parts ## tests of signals, processes and the mirror, 5 times under load
 	@scripts/test-signals.sh
 
-ci-long: setup-dev parts lint ## the suite as from nohup and cron, under load (hours)
+ci-long: setup-dev parts ## attacks in their short form: crash rounds, load, fuzzing (12 minutes)
 	@scripts/ci-long.sh
+
+test-forms: setup-dev parts lint ## the suite as from nohup and cron, under load (hours)
+	@scripts/test-forms.sh
 
 durations: setup-dev parts ## measure which test files are slow (tests/durations.txt)
 	@RDD_RECORD_DURATIONS=1 scripts/test.sh
@@ -53,11 +60,11 @@ bench: setup-dev ## measure, and write the results into docs/performance.md (6 m
 	@.venv/bin/python -m compileall -q src
 	@.venv/bin/python -m bench.everything $(ARGS)
 
-build: setup-dev ## wheel and sdist in dist/
+build: setup-dev dashboard ## wheel and sdist in dist/
 	@.venv/bin/python -m hatchling build --directory dist
 
-soak: setup-dev parts ## long runs of the randomised and crash tests
-	@RDD_SOAK=1 RDD_REQUIRE_PARTS=1 .venv/bin/pytest --timeout 3600
+soak: setup-dev parts ## the attacks of ci-long and all randomised tests in their long form (hours)
+	@scripts/soak.sh
 
 clean: ## remove build results and caches
 	@scripts/clean.sh

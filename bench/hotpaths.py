@@ -122,7 +122,7 @@ def _short(path: str) -> str:
 
 async def profile(home: Path, what: str, seconds: float) -> None:
     """Serve and sample while a child process sends requests."""
-    from rdd.daemon.control_plane import ServeOptions
+    from rdd.daemon.options import ServeOptions
     from rdd.daemon.stages import control_plane
     from rdd.instance import Instance
 

@@ -74,6 +74,7 @@ def main() -> int:
     from rdd.apiserver.http import listener as http
     from rdd.apiserver.state import cache
     from rdd.daemon import control_plane, loop, stages
+    from rdd.daemon import options as daemon_options
     from rdd.instance import Instance
     from rdd.store.sqlite.store import SqliteStore
 
@@ -92,7 +93,7 @@ def main() -> int:
 
     async def start() -> float:
         instance = Instance("2", home, "linux")
-        options = control_plane.ServeOptions(secure_port=0)
+        options = daemon_options.ServeOptions(secure_port=0)
         async with stages.control_plane(instance, options):
             return time.perf_counter()
 

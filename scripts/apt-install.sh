@@ -17,7 +17,7 @@ if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
     exit 1
 fi
 
-units="docker.service docker.socket containerd.service"
+units="docker.service docker.socket containerd.service etcd.service"
 exists() {
     [ -e "/lib/systemd/system/$1" ] || [ -e "/usr/lib/systemd/system/$1" ] ||
         [ -e "/etc/systemd/system/$1" ]

@@ -1,38 +1,36 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The long form of CI: the whole suite on a busy machine (six other busy processes), in a new random
-# order each time, started
+# The attacks of CI in their short form, each part with its time:
 #
-#   here        from the terminal or the program that runs this script
-#   background  like `nohup` or a job of a shell in the background: SIGINT and SIGHUP ignored
-#   cron        without terminal and environment, SIGINT ignored
+#   crash    30 rounds of the crash machine, 3 with a guest and 4 with a container engine
+#   load     200 watchers, 50 writers, 20,000 objects for 2 minutes
+#   fuzz     every target of tests/fuzz for its share of 2 minutes
 #
-# then the tests of signals, processes and mirrors five times. Arguments choose some of the three.
+# Arguments choose some of them. All parts run, also after one that failed.
 set -eu
 cd "$(dirname "$0")/.."
-[ $# -gt 0 ] || set -- here background cron signals
-seed=$(date +%s)
+[ $# -gt 0 ] || set -- crash load fuzz
 
-for form in "$@"; do
-    seed=$((seed + 1))
-    echo "ci-long: $form, RDD_TEST_SEED=$seed"
-    case $form in
-    here) RDD_TEST_SEED=$seed scripts/load.sh 6 scripts/test.sh ;;
-    background) (
-        trap '' INT HUP
-        RDD_TEST_SEED=$seed scripts/load.sh 6 scripts/test.sh
-    ) ;;
-    cron) (
-        trap '' INT
-        home=$(mktemp -d)
-        env -i HOME="$home" LOGNAME="$(id -un)" SHELL=/bin/sh PATH=/usr/bin:/bin \
-            RDD_TEST_SEED=$seed scripts/load.sh 6 scripts/test.sh </dev/null
-        rm -rf "$home"
-    ) ;;
-    signals) scripts/test-signals.sh ;;
+python() {
+    .venv/bin/python scripts/offline.py .venv/bin/python "$@" </dev/null
+}
+failed=
+for part in "$@"; do
+    began=$(date +%s)
+    status=0
+    case $part in
+    crash) python -m tests.crash.machine --rounds 30 --guests 3 --engines 4 || status=$? ;;
+    load) python -m tests.load --minutes 2 --warm-up 0.5 || status=$? ;;
+    fuzz) python -m tests.fuzz --seconds 120 || status=$? ;;
     *)
-        echo "ci-long: unknown form \"$form\"; valid: here, background, cron, signals" >&2
+        echo "ci-long: unknown part \"$part\"; valid: crash, load, fuzz" >&2
         exit 2
         ;;
     esac
+    [ "$status" -eq 0 ] || failed="$failed $part"
+    echo "ci-long: $part: $([ "$status" -eq 0 ] && echo ok || echo "failed ($status)") after $(($(date +%s) - began)) s"
 done
+[ -z "$failed" ] || {
+    echo "ci-long: failed:$failed" >&2
+    exit 1
+}

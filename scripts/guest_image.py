@@ -31,6 +31,17 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 KERNEL = "linux-image-cloud-amd64"
 SMALL = ("busybox-static", "dropbear-bin")
+# What the host agent and a rootless engine need: the driver `host` is tested in the Debian guest,
+# too, because it has control groups of version 2 only, and systemd.
+HOST_DRIVER = (
+    "python3",
+    "python3-yaml",
+    "rootlesskit",
+    "slirp4netns",
+    "uidmap",
+    "dbus-user-session",
+    "libpam-systemd",
+)
 DEBIAN = (
     "systemd",
     "systemd-sysv",
@@ -47,6 +58,7 @@ DEBIAN = (
     "ca-certificates",
     "sshfs",
     "busybox-static",
+    *HOST_DRIVER,
 )
 # In load order; dependencies are added.
 MODULES = (
@@ -364,6 +376,8 @@ def build_debian(
     # The configuration check of sshd takes a second of emulated time.
     (units / "ssh.service.d").mkdir()
     (units / "ssh.service.d" / "rdd.conf").write_text("[Service]\nExecStartPre=\n")
+    # Only the user's own systemd needs its module of PAM; a login would ask logind, which is off.
+    run("chroot", root, "pam-auth-update", "--package", "--remove", "systemd")
     for key in (root / "etc/ssh").glob("ssh_host_*"):
         key.unlink()  # every machine generates its own
     # Probing plugins for other file systems and for Kubernetes takes containerd seconds.

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Writes requirements/dev.txt: the exact version and the hashes of every package that development
-# and CI install. pyproject.toml keeps ranges; run this after a change of them. Versions that are
+# and CI install, and requirements/node.txt: the Node.js that builds the dashboard. pyproject.toml keeps ranges; run this after a change of them. Versions that are
 # locked already stay; `--upgrade` takes the newest ones. Needs a package registry.
 set -eu
 cd "$(dirname "$0")/.."
@@ -38,3 +38,11 @@ done
     echo "# Written by scripts/lock.sh from pyproject.toml for development and CI."
     cat "$new"
 } >$lock
+
+node=requirements/node.txt
+{
+    echo "# Written by scripts/lock.sh from the group dashboard of pyproject.toml."
+    uv pip compile --group dashboard --universal --python-version 3.11 \
+        --generate-hashes --no-header --no-annotate
+} >"$new"
+cp "$new" $node

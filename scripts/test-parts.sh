@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Installs the real programs that the tests use: Debian packages as root, otherwise prints the
-# command to run. kubectl is not in Debian stable; when none is on PATH, the one of Debian's
-# development branch is unpacked under .cache/parts, without root and without touching the system.
+# command to run. kubectl is not in Debian stable, and its etcd is 3.4; a kubectl (when none is on
+# PATH) and an etcd 3.5 of Debian's development branch are unpacked under .cache/parts, without root
+# and without touching the system.
 set -eu
 cd "$(dirname "$0")/.."
 PATH=$PATH:/usr/sbin:/sbin
@@ -22,11 +23,18 @@ need busybox busybox-static
 need qemu-system-x86_64 qemu-system-x86
 need qemu-img qemu-utils
 need openssl openssl
+need etcd etcd-server
+need etcdctl etcd-client
 need ssh openssh-client
 need zstd zstd
 [ -e /usr/lib/openssh/sftp-server ] || missing="$missing openssh-sftp-server"
+need h2load nghttp2-client
 need zsh zsh
+need gcc gcc
+[ -e /usr/include/dlfcn.h ] || missing="$missing libc6-dev"
 need fish fish
+need faketime faketime # crash rounds: jumps of the wall clock
+need chromium chromium # the dashboard, and attacks from web pages
 if [ -n "$missing" ]; then
     # shellcheck disable=SC2086 # a list of packages
     scripts/apt-install.sh $missing
@@ -35,14 +43,16 @@ fi
 scripts/guest-image.sh
 
 parts=$PWD/.cache/parts
-if command -v kubectl >/dev/null || [ -x "$parts/usr/bin/kubectl" ]; then
-    exit 0
-fi
+wanted=
+command -v kubectl >/dev/null || [ -x "$parts/usr/bin/kubectl" ] || wanted="$wanted kubectl"
+[ -x "$parts/usr/bin/etcd-3.5" ] || wanted="$wanted etcd-server"
+[ -n "$wanted" ] || exit 0
 if ! command -v apt-get >/dev/null; then
-    echo "kubectl is missing; install it: https://kubernetes.io/docs/tasks/tools/" >&2
+    echo "These programs are missing in $parts/usr/bin or on PATH:$wanted (etcd 3.5 as etcd-3.5)" >&2
+    echo "kubectl: https://kubernetes.io/docs/tasks/tools/, etcd: https://etcd.io/docs/v3.5/install/" >&2
     exit 1
 fi
-echo "fetching kubectl"
+echo "fetching$wanted"
 apt=$PWD/.cache/apt
 mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial" "$parts"
 mirror=$(sed -n 's/^URIs: *\([^ ]*\/debian\)\/* *$/\1/p; s/^deb [^h]*\(http[^ ]*\/debian\)\/* .*/\1/p' \
@@ -60,5 +70,18 @@ private() {
         -o Dir::Cache="$apt/cache" -o APT::Sandbox::User="$(id -un)" "$@" </dev/null
 }
 private update
-(cd "$apt" && private download kubectl && dpkg -x kubectl_*.deb "$parts")
-"$parts/usr/bin/kubectl" version --client
+for package in $wanted; do
+    rm -f "$apt/${package}"_*.deb
+    (cd "$apt" && private download "$package")
+    if [ "$package" = etcd-server ]; then
+        # Under another name: `etcd` is the one of Debian stable, 3.4.
+        rm -rf "$apt/etcd"
+        dpkg -x "$apt/${package}"_*.deb "$apt/etcd"
+        mkdir -p "$parts/usr/bin"
+        mv "$apt/etcd/usr/bin/etcd" "$parts/usr/bin/etcd-3.5"
+        "$parts/usr/bin/etcd-3.5" --version
+    else
+        dpkg -x "$apt/${package}"_*.deb "$parts"
+        "$parts/usr/bin/kubectl" version --client
+    fi
+done

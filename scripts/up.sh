@@ -17,6 +17,7 @@ if [ $# -gt 0 ]; then
     echo "installed: $*"
 fi
 scripts/setup.sh
+scripts/dashboard.sh || : # says what is missing; everything else works without it
 
 if [ -t 2 ]; then
     "$rdd" start --timings
@@ -29,6 +30,9 @@ context=$(basename "$("$rdd" service paths dir)")
 echo
 scripts/first-container.sh "$rdd" "$context"
 cat <<END
+
+The dashboard:
+  $rdd dashboard
 
 More to try:
   $rdd ctl get containers,images -A

@@ -36,9 +36,8 @@ _NO_TIMES = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow]
 settings.register_profile("suite", _NO_TIMES)
 settings.register_profile("soak", _NO_TIMES, max_examples=5_000)
 
-# Where scripts/test-parts.sh puts programs it does not install system-wide, and
-# where Debian puts daemons that are not on a user's PATH.
-_EXTRA_PATH = (str(ROOT / ".cache" / "parts" / "usr" / "bin"), "/usr/sbin", "/sbin")
+# Where scripts/test-parts.sh puts programs that it does not install system-wide.
+_PARTS = str(ROOT / ".cache" / "parts" / "usr" / "bin")
 
 # Variables of a developer's shell that would change the programs under test.
 _FOREIGN = ("RDD_", "KUBE", "DOCKER_", "LIMA_")
@@ -124,7 +123,7 @@ def soak() -> bool:
 
 
 def _find_part(name: str) -> Path:
-    path = os.pathsep.join([os.environ.get("PATH", ""), *_EXTRA_PATH])
+    path = os.pathsep.join([os.environ.get("PATH", ""), _PARTS])
     found = shutil.which(name, path=path)
     if found is None:
         reason = f"real part missing: {name} (`make parts` installs it)"

@@ -7,8 +7,9 @@ A program started here
   jobs with SIGINT ignored, and `nohup` ignores SIGHUP. Programs inherit ignored signals, so a
   test that interrupts such a program would wait forever. `reset_signals` replaces ignored
   signals of the session by handlers, which exec(2) resets to the default.
-- has a process group of its own: a Ctrl-C at the terminal reaches the session only, which then
-  ends its programs.
+- has a session of its own: a Ctrl-C at the terminal reaches the suite only, which then ends its
+  programs, and a program that sets the terminal, as `kubectl edit` does, is not stopped by
+  SIGTTOU as one in the background of the terminal is.
 - ends with its `with` block (or with the fixture that entered it), together with its process
   group, and its pipes are closed. A pipe left open by a failed test would raise a
   ResourceWarning, an error here, in whichever test runs when it is garbage-collected.
@@ -140,7 +141,6 @@ def start_program(
     stdout: Stream = PIPE,
     stderr: Stream = None,
     pass_fds: Iterable[int] = (),
-    has_own_session: bool = False,
 ) -> Program[str]:
     """Start a program whose pipes are text. Use it in a `with` block or an ExitStack.
 
@@ -154,8 +154,7 @@ def start_program(
         stdout=stdout,
         stderr=stderr,
         pass_fds=tuple(pass_fds),
-        start_new_session=has_own_session,
-        process_group=None if has_own_session else 0,
+        start_new_session=True,
         encoding="utf-8",
     )
 
@@ -182,8 +181,6 @@ def run_program(
         stdout=stdout,
         stderr=stderr,
         close_fds=close_fds,
-        # Its own session, not only a group: a program in the background of the terminal of the
-        # tests is stopped (SIGTTOU) when it sets the terminal, as `kubectl edit` does.
         start_new_session=True,
     )
     with running as program:
@@ -197,7 +194,3 @@ def run_program(
     )
     assert not check or done.returncode == 0, f"{done}"
     return done
-
-
-def _text(data: bytes | None) -> str:
-    return (data or b"").decode().replace("\r\n", "\n").replace("\r", "\n")

@@ -7,6 +7,10 @@ Passes arguments, environment and streams of the process to the command line as 
 import os
 import sys
 
+from rdd.host.interrupts import end_silently, run_interruptible
+
+end_silently()  # a Ctrl-C while the modules below are imported
+
 
 def main() -> int:
     """Run the command line of this process and return its exit code."""
@@ -20,12 +24,9 @@ def main() -> int:
     from rdd.cli.framework.entry import run
 
     # A stream that the caller closed is None.
-    return run(
-        sys.argv,
-        os.environ,
-        stdout=sys.stdout or open(os.devnull, "w"),  # noqa: PTH123 - open until exit
-        stderr=sys.stderr or open(os.devnull, "w"),  # noqa: PTH123
-    )
+    stdout = sys.stdout or open(os.devnull, "w")  # noqa: PTH123, SIM115 - open until exit
+    stderr = sys.stderr or open(os.devnull, "w")  # noqa: PTH123, SIM115
+    return run_interruptible(lambda: run(sys.argv, os.environ, stdout=stdout, stderr=stderr))
 
 
 if __name__ == "__main__":

@@ -33,17 +33,31 @@ ARGS_FILE = "args.json"  # saved arguments of `service serve`; an instance exist
 CONFIG_FILE = "config.yaml"  # kubeconfig of the running control plane
 K3S_CONFIG_FILE = "k3s.yaml"  # copy of the guest's k3s kubeconfig
 PID_FILE = "rdd.pid"  # decimal process id of the daemon
-LOCK_FILE = "rdd.lock"  # locked by the daemon while it runs
+OLD_LOCK_FILE = "rdd.lock"  # locked by daemons up to version 0.1
+DASHBOARD_PAGE = "dashboard.html"  # leads the browser to the last login link
 RECORD_FILE = "daemon.json"  # record of the daemon: identity, state, version
 DATABASE_DIR = "db"
 DATABASE_FILE = "state.db"  # SQLite, with -wal and -shm beside it
-TLS_DIR = "tls"  # certificates and private keys
+TLS_DIR = "tls"  # certificates, private keys and tokens
+TOKENS_FILE = "tokens.json"  # in TLS_DIR: bearer tokens of the kubeconfig
+PORT_FILE = "port.json"  # in TLS_DIR: the last port of the API
+DASHBOARD_FILE = "dashboard.json"  # in TLS_DIR: sessions of the dashboard
+DASHBOARD_PORT_FILE = "dashboard-port.json"  # in TLS_DIR: the last port of the dashboard
+BACKUP_DIR = "backups"  # copies of the database, one file each
+QUARANTINE_FILE = "quarantine.json"  # names of damaged objects, while there are any
+VERSION_FILE = "version"  # of the last daemon that opened the database
+
+TRASH_DIR = "rdd-trash"  # beside the directories of instances
+HOME_TRASH_DIR = ".rdd-trash"  # if that is on another file system than the short directory
 
 # In the short directory
 BIN_DIR = "bin"  # published tools
 LIMA_DIR = "lima"  # LIMA_HOME of this instance
 DOCKER_SOCKET = "docker.sock"  # host side of the container engine's socket
 KUBE_CONFIG_FILE = "kube.config"  # kubeconfig with only this instance's cluster
+
+# In the lock directory, which all instances of a user share
+LOCK_SUFFIX = ".lock"  # behind the name of the instance; locked by the daemon while it runs
 
 # In the log directory
 STDOUT_LOG = "rdd.stdout"  # without `.log`: the rotation inserts a number
@@ -115,6 +129,19 @@ def directories(suffix: str, home: P, system: System) -> Directories[P]:
     return Directories(local / "share" / name, local / "state" / name, short)
 
 
+def lock_directory(home: P, system: System) -> P:
+    """Return the directory of the locks of all instances, in the layout of `system`.
+
+    It is outside of the directories of every instance: when those are removed under a running
+    daemon, its lock must still keep a second one from starting.
+    """
+    if system == "darwin":
+        return home / "Library" / "Application Support" / "rdd"
+    if system == "windows":
+        return home / "AppData" / "Local" / "rdd"
+    return home / ".local" / "state" / "rdd"
+
+
 class Ports(NamedTuple):
     """The preferred TCP ports of an instance on 127.0.0.1.
 
@@ -130,6 +157,7 @@ class Ports(NamedTuple):
     webhook: int  # admission webhooks, HTTPS
     passthrough: int  # HTTP of controllers behind /passthrough/
     kubernetes: int  # API of the k3s cluster in the App's virtual machine
+    dashboard: int  # HTTP of the dashboard
 
     @classmethod
     def of(cls, index: int) -> "Ports":
@@ -143,6 +171,7 @@ class Ports(NamedTuple):
             webhook=9443 + index,
             passthrough=9090 + index,
             kubernetes=7441 + index,
+            dashboard=9700 + index,
         )
 
 
@@ -214,8 +243,13 @@ class Instance:
 
     @property
     def lock_file(self) -> Path:
-        """Return the file that the daemon locks while it runs."""
-        return self.dir / LOCK_FILE
+        """Return the file that the daemon locks while it runs, mode 0600."""
+        return lock_directory(self.home, self.system) / f"{self.name}{LOCK_SUFFIX}"
+
+    @property
+    def old_lock_file(self) -> Path:
+        """Return the file that daemons up to version 0.1 lock."""
+        return self.dir / OLD_LOCK_FILE
 
     @property
     def record_file(self) -> Path:
@@ -227,9 +261,54 @@ class Instance:
         return self.dir / DATABASE_DIR / DATABASE_FILE
 
     @property
+    def backup_dir(self) -> Path:
+        """Return the directory of copies of the database."""
+        return self.dir / BACKUP_DIR
+
+    @property
+    def trash_dirs(self) -> tuple[Path, Path]:
+        """Return the directories of the trash, which all instances share, mode 0700."""
+        return self.dir.parent / TRASH_DIR, self.home / HOME_TRASH_DIR
+
+    @property
+    def quarantine_file(self) -> Path:
+        """Return the file with the damaged objects that the daemon found at its start."""
+        return self.dir / QUARANTINE_FILE
+
+    @property
+    def version_file(self) -> Path:
+        """Return the file with the version of the last daemon that opened the database."""
+        return self.dir / VERSION_FILE
+
+    @property
     def tls_dir(self) -> Path:
         """Return the directory of certificates and private keys."""
         return self.dir / TLS_DIR
+
+    @property
+    def tokens_file(self) -> Path:
+        """Return the file of the bearer tokens, mode 0600."""
+        return self.tls_dir / TOKENS_FILE
+
+    @property
+    def port_file(self) -> Path:
+        """Return the file of the last port of the API."""
+        return self.tls_dir / PORT_FILE
+
+    @property
+    def dashboard_page(self) -> Path:
+        """Return the file that leads the browser to the last login link, mode 0600."""
+        return self.dir / DASHBOARD_PAGE
+
+    @property
+    def dashboard_file(self) -> Path:
+        """Return the file of the dashboard's sessions, mode 0600."""
+        return self.tls_dir / DASHBOARD_FILE
+
+    @property
+    def dashboard_port_file(self) -> Path:
+        """Return the file of the last port of the dashboard."""
+        return self.tls_dir / DASHBOARD_PORT_FILE
 
     @property
     def bin_dir(self) -> Path:

@@ -21,7 +21,8 @@ from rdd.api.types import Object
 from rdd.apiserver.http.request import Request
 from rdd.client import Client, LocalTransport
 from rdd.client.resources import CONFIG_MAPS, LEASES
-from rdd.daemon.control_plane import ADMIN, ControlPlane, Report, ServeOptions
+from rdd.daemon.control_plane import ADMIN, ControlPlane, Report
+from rdd.daemon.options import ServeOptions
 from rdd.daemon.readiness import VALIDATING_WEBHOOKS
 from rdd.daemon.service.errors import ServiceError
 from rdd.daemon.service.record import State
@@ -60,7 +61,7 @@ async def get(client: Client, name: str) -> Object:
 
 
 async def test_manager_is_registered_in_the_documented_format(tmp_path: Path) -> None:
-    async with daemon(tmp_path, "stamp,guard,slow") as (_, client):
+    async with daemon(tmp_path, "stamp,guard,slow") as (plane, client):
         entry = (await discovery(client))["embedded"]
         health, metrics = entry["healthPort"], entry["metricsPort"]
         assert list(entry) == [
@@ -81,12 +82,15 @@ async def test_manager_is_registered_in_the_documented_format(tmp_path: Path) ->
         lease = await client.get(LEASES, "controller-stamp", namespace=names.SYSTEM_NAMESPACE)
         assert lease["spec"]["holderIdentity"].startswith("embedded-")
         assert await asyncio.to_thread(read, f"http://127.0.0.1:{health}/readyz") == "ok"
-        text = await asyncio.to_thread(read, f"http://127.0.0.1:{metrics}/metrics")
+        url = f"http://127.0.0.1:{metrics}/metrics"
+        text = await asyncio.to_thread(read, url, plane.tokens["root"])
         assert 'workqueue_depth{name="stamp"}' in text
 
 
-def read(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=10) as answer:
+def read(url: str, token: str = "") -> str:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    request = urllib.request.Request(url, headers=headers)
+    with urllib.request.urlopen(request, timeout=10) as answer:
         found: bytes = answer.read()
     return found.decode()
 

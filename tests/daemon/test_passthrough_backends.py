@@ -7,26 +7,28 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from aiohttp import web
 
 from rdd.api import names
 from rdd.client import Call, Client
 from rdd.client.https import HttpsTransport
 from rdd.client.resources import SECRETS
-from rdd.daemon.control_plane import ControlPlane, ServeOptions
+from rdd.daemon.control_plane import ControlPlane
 from rdd.daemon.managers import passthrough_backends
 from rdd.daemon.managers.discovery import DiscoveryMap
 from rdd.daemon.managers.registration import Registration
+from rdd.daemon.options import ServeOptions
 from rdd.daemon.stages import control_plane
 from rdd.host.sockets import listen_on_loopback
+from rdd.http.exchange import Exchange
+from rdd.http.responses import Response
 from rdd.instance import Instance
 from rdd.runtime import HttpPassthrough
 
 PATH = "/passthrough/demo/hello/there"
 
 
-async def hello(request: web.BaseRequest, rest: str) -> web.StreamResponse:
-    return web.Response(text=f"hello {rest}")
+async def hello(exchange: Exchange, rest: str) -> Response | None:
+    return Response.text(f"hello {rest}")
 
 
 @asynccontextmanager

@@ -47,7 +47,8 @@ def test_rdd_kubectl_is_the_real_kubectl(
 # Each driver loads the script and prints the candidates for the words in "$@".
 _BASH = """
 source {script}
-COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _rdd; printf '%s\\n' "${{COMPREPLY[@]}}"
+COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMP_LINE="$*"; COMP_POINT=${{#COMP_LINE}}
+_rdd; printf '%s\\n' "${{COMPREPLY[@]}}"
 """
 _ZSH = """
 compdef() {{ }}

@@ -103,9 +103,9 @@ def test_links_lead_to_files_that_exist(page: Path) -> None:
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
-def test_decisions_are_numbered_without_gaps() -> None:
-    numbers = [int(path.name[:4]) for path in sorted((DOCS / "design").glob("[0-9]*.md"))]
-    assert numbers == list(range(1, len(numbers) + 1))
+def test_decisions_have_numbers_of_their_own() -> None:
+    numbers = [int(path.name[:4]) for path in (DOCS / "design").glob("[0-9]*.md")]
+    assert len(set(numbers)) == len(numbers)
 
 
 def test_texts_call_the_service_by_one_name() -> None:
@@ -133,7 +133,7 @@ def test_recipes_name_files_that_exist() -> None:
 def test_recipes_cover_the_everyday_tasks() -> None:
     recipes = (TOP / "CONTRIBUTING.md").read_text().partition("\n## Recipes\n")[2]
     recipes = recipes.partition("\n## ")[0]
-    assert len(re.findall(r"^\*\*An? [a-zA-Z -]+\.\*\*", recipes, re.M)) == 10
+    assert len(re.findall(r"^\*\*An? [a-zA-Z -]+\.\*\*", recipes, re.M)) == 11
 
 
 def test_every_metric_is_described() -> None:

@@ -10,7 +10,10 @@ import pytest
 from tests.programs import run_program
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("[0-9]*"))
-NEEDS = {"04-containers": ("dockerd", "containerd", "iptables")}
+NEEDS = {
+    "04-containers": ("dockerd", "containerd", "iptables"),
+    "05-etcd": ("etcd",),
+}
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)

@@ -42,12 +42,17 @@ def test_instance() -> None:
         "check_suffix",
         "directories",
         "index",
+        "lock_directory",
     }
     fields = {name for name in vars(rdd.instance.Instance) if name[0] != "_"}
     assert fields == {
         "args_file",
+        "backup_dir",
         "bin_dir",
         "config",
+        "dashboard_file",
+        "dashboard_page",
+        "dashboard_port_file",
         "database",
         "dir",
         "docker_endpoint",
@@ -61,14 +66,20 @@ def test_instance() -> None:
         "log_dir",
         "log_dir_override",
         "name",
+        "old_lock_file",
         "paths",
         "pid_file",
         "ports",
+        "quarantine_file",
         "record_file",
         "short_dir",
         "suffix",
         "system",
         "tls_dir",
+        "port_file",
+        "tokens_file",
+        "trash_dirs",
+        "version_file",
     }
 
 

@@ -19,6 +19,7 @@ SOURCE = ROOT / "src" / "rdd"
 MUST_NOT_IMPORT = {
     "base": ("rdd.", "asyncio", "socket", "sqlite3", "aiohttp"),
     "api": ("rdd.", "asyncio", "socket", "sqlite3", "aiohttp"),
+    "http": ("rdd.", "aiohttp"),
     "host": ("rdd.",),
     "instance": ("rdd.",),
     "cel": ("rdd.host", "rdd.instance", "asyncio", "aiohttp"),

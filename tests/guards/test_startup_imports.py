@@ -29,6 +29,8 @@ _OURS = {
     "rdd.cli.commands.service",
     "rdd.cli.framework",
     "rdd.cli.commands.app.table",
+    "rdd.cli.commands.cache",
+    "rdd.cli.commands.cache.table",
     "rdd.cli.framework.dispatch",
     "rdd.cli.commands.engine.table",
     "rdd.cli.framework.entry",
@@ -40,10 +42,14 @@ _OURS = {
     "rdd.cli.framework.program",
     "rdd.cli.commands.service.table",
     "rdd.cli.commands.table",
+    "rdd.cli.commands.trash",
+    "rdd.cli.commands.trash.table",
     "rdd.cli.framework.types",
     "rdd.cli.framework.usual_flags",
     "rdd.host",
     "rdd.host.errors",
+    "rdd.host.interrupts",
+    "signal",  # 0.3 ms: Ctrl-C must never print a traceback, and start-up is when it is pressed
 }
 # By top-level name: how a standard module is split inside differs between Python versions.
 _TYPING = {"collections", "contextlib", "copyreg", "enum", "functools", "importlib", "keyword"}

@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncIterator
 
 import pytest
+from tests.http.api_wire import Wire, on_the_wire
 from tests.http.client import Api
 
 from rdd.testing import Options, Server
@@ -17,3 +18,9 @@ async def api(caplog: pytest.LogCaptureFixture) -> AsyncIterator[Api]:
         yield Api(server)
     broken = [r for r in caplog.get_records("call") if r.levelno >= logging.ERROR]
     assert not broken, "the server logged errors"
+
+
+@pytest.fixture
+async def wire(api: Api) -> AsyncIterator[Wire]:
+    async with on_the_wire(api) as opened:
+        yield opened

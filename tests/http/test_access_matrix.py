@@ -177,7 +177,30 @@ ROWS = [
         {"spec": {"user": "x", "resourceAttributes": {"verb": "get", "resource": "x"}}}),
     Row("review a token", "POST", "/apis/authentication.k8s.io/v1/tokenreviews",
         (("create", "authentication.k8s.io", "tokenreviews"),), {"spec": {"token": "x"}}),
+    Row("review the access in a namespace", "POST",
+        "/apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews",
+        (("create", "authorization.k8s.io", "localsubjectaccessreviews"),),
+        {"metadata": {"namespace": "default"}, "spec": {"user": "x", "resourceAttributes": {
+            "verb": "get", "resource": "x", "namespace": "default"}}}),
+    # -- custom objects, and the forms of patches of subresources
+    Row("delete a custom object", "DELETE", f"{WIDGETS}/w", custom("widgets", "delete")),
+    Row("delete custom objects", "DELETE", WIDGETS, custom("widgets", "deletecollection")),
+    Row("patch the scale", "PATCH", f"{WIDGETS}/w/scale", custom("widgets/scale", "patch"),
+        {"spec": {"replicas": 2}}, patched(MERGE)),
+    Row("json patch of a status", "PATCH", f"{WIDGETS}/w/status",
+        custom("widgets/status", "patch"), [], patched(JSON_PATCH)),
+    Row("update the status of a namespace", "PUT", f"{NAMESPACES}/default/status",
+        core("namespaces/status", "update"), namespace("default")),
+    Row("read a table", "GET", CONFIG_MAPS, core("configmaps", "list"),
+        options={"headers": {"Accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}}),
+    Row("escalate by patch", "PATCH", f"{ROLES}/small",
+        (*rbac("roles", "patch", "escalate"),), {"rules": [LARGE]}, patched(MERGE)),
+    Row("escalate by apply", "PATCH", f"{ROLES}/small",
+        (*rbac("roles", "patch", "escalate"),), role("small", [LARGE]), applied()),
     # -- paths
+    Row("post to a path", "POST", "/metrics", (("post", "path", "/metrics"),)),
+    Row("put to discovery", "PUT", "/apis/", (("put", "path", "/apis/"),), expect=(405,)),
+    Row("service levels", "GET", "/metrics/slis", (("get", "path", "/metrics/slis"),)),
     Row("metrics", "GET", "/metrics", (("get", "path", "/metrics"),)),
     Row("health check", "GET", "/healthz/ping", (("get", "path", "/healthz/ping"),)),
     Row("unknown path", "GET", "/odd", (("get", "path", "/odd"),), expect=(404,)),
@@ -226,6 +249,7 @@ async def prepare(api: Api) -> None:
     await api.post(CONFIG_MAPS, config_map("a", {"k": "1"}))
     await api.post(ACCOUNTS, account("robot"))
     await api.post(ROLES, role("large", [LARGE]))
+    await api.post(ROLES, role("small", []))
 
 
 @pytest.mark.parametrize("row", [pytest.param(row, id=row.id) for row in ROWS])

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Discovery, health, versions, OpenAPI and Tables."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -508,7 +509,7 @@ async def test_error_is_a_status_in_any_representation(api: Api) -> None:
         pytest.param("POST", "/apis/events.k8s.io/v1", 405, id="known version"),
         pytest.param("PUT", "/api", 405, id="core versions"),
         pytest.param("PUT", "/openapi/v3/nope", 404, id="unknown document"),
-        pytest.param("PUT", "/openapi/v3/api/v1", 405, id="known document"),
+        pytest.param("PUT", "/openapi/v3/api/v1", 200, id="known document"),
         pytest.param("HEAD", "/.well-known/openid-configuration", 405, id="issuer"),
     ],
 )
@@ -535,3 +536,88 @@ async def test_health_and_denials_must_not_be_sniffed(path: str, api: Api) -> No
     denied = await api.call("GET", "/metrics", headers=anonymous)
     assert denied.status == 403
     assert header in denied.headers
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT"])
+async def test_unknown_document_is_an_empty_404(method: str, api: Api) -> None:
+    reply = await api.call(method, "/openapi/v3/nope")
+    assert (reply.status, reply.body, reply.content_type) == (404, b"", "")
+
+
+async def test_documents_have_the_media_types_of_kubernetes(api: Api) -> None:
+    assert (await api.call("GET", "/openapi/v3")).content_type == "text/plain; charset=utf-8"
+    garbage = {"Accept": "text/html"}
+    for path in ("/openapi/v2", "/openapi/v3/api/v1"):
+        reply = await api.call("GET", path, headers=garbage)
+        assert (reply.status, reply.body) == (406, b"")
+    status = await api.refused(406, "GET", "/version", headers=garbage)
+    assert status["message"] == "406: Not Acceptable\n\nAvailable representations: application/json"
+
+
+@pytest.mark.parametrize("path", ["/api", "/apis", "/apis/events.k8s.io/", "/api/v1"])
+async def test_discovery_has_no_tables(path: str, api: Api) -> None:
+    status = await api.refused(406, "GET", path, headers={"Accept": TABLE["Accept"].split(",")[0]})
+    assert status["message"].startswith("only the following media types are accepted: ")
+
+
+@pytest.mark.parametrize("path", ["/healthz/etcd", "/livez/log", "/readyz/ping"])
+async def test_health_has_the_checks_of_kubernetes(path: str, api: Api) -> None:
+    assert (await api.call("GET", path)).body == b"ok"
+
+
+async def test_table_of_a_dry_run_has_no_version(api: Api) -> None:
+    created = await api.post(CONFIG_MAPS, config_map("dry"), query={"dryRun": "All"}, headers=TABLE)
+    assert (created["kind"], created["metadata"]) == ("Table", {})
+    assert [row["cells"][0] for row in created["rows"]] == ["dry"]
+
+
+async def test_encoded_slash_separates_segments(api: Api) -> None:
+    await api.post(CONFIG_MAPS, config_map("a"))
+    await api.refused(404, "GET", f"{CONFIG_MAPS}/a%2Fb")
+
+
+async def test_api_service_of_another_server_is_unavailable(api: Api) -> None:
+    path = "/apis/apiregistration.k8s.io/v1/apiservices"
+    obj = {
+        "metadata": {"name": "v1.a.example.com"},
+        "spec": {
+            "group": "a.example.com", "version": "v1", "groupPriorityMinimum": 1,
+            "versionPriority": 1, "service": {"name": "s", "namespace": "n"},
+        },
+    }  # fmt: skip
+    await api.post(path, obj)
+    async with asyncio.timeout(30):
+        while True:
+            found = await api.get(f"{path}/v1.a.example.com")
+            if found["status"].get("conditions"):
+                break
+            await asyncio.sleep(0)
+    (condition,) = found["status"]["conditions"]
+    assert (condition["type"], condition["status"]) == ("Available", "False")
+    assert condition["reason"] == "ServiceNotFound"
+    assert condition["message"] == 'service/s in "n" is not present'
+
+
+async def test_documents_describe_watches_and_discovery(api: Api) -> None:
+    index = (await api.get("/openapi/v3"))["paths"]
+    for name in ("api", "apis", "apis/events.k8s.io", "openid/v1/jwks", "version"):
+        document = await api.get(f"/openapi/v3/{name}")
+        assert list(document["paths"]) == [f"/{name}/"]
+        assert name in index
+    v2 = await api.get("/openapi/v2")
+    for path in ("/api/", "/api/v1/", "/apis/", "/apis/events.k8s.io/v1/", "/version/"):
+        assert "get" in v2["paths"][path]
+    watch = v2["paths"]["/api/v1/watch/namespaces/{namespace}/configmaps/{name}"]
+    assert watch["get"]["x-kubernetes-action"] == "watch"
+    assert watch["get"]["responses"]["200"]["schema"]["$ref"].endswith(".WatchEvent")
+    assert {"labelSelector", "watch"} <= {p["name"] for p in watch["parameters"]}
+    assert v2["definitions"]["io.k8s.api.core.v1.ConfigMapList"]["description"] == (
+        "ConfigMapList is a resource containing a list of ConfigMap objects."
+    )
+
+
+async def test_service_levels_count_the_results_of_checks(api: Api) -> None:
+    assert (await api.call("GET", "/healthz")).status == 200
+    text = (await api.call("GET", "/metrics/slis")).text
+    assert 'kubernetes_healthcheck{name="etcd",type="healthz"} 1\n' in text
+    assert 'kubernetes_healthchecks_total{name="ping",status="success",type="healthz"} 1\n' in text

@@ -5,11 +5,9 @@ import asyncio
 import json
 import logging
 import socket
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
-from typing import Any
 
 import pytest
+from tests.http.api_wire import Wire, eventually, read_answer, read_chunk
 from tests.http.client import (
     APPLY,
     CONFIG_MAPS,
@@ -22,15 +20,16 @@ from tests.http.client import (
     widget,
 )
 
-from rdd.apiserver.http.limits import MAX_BODY_BYTES, InFlight
-from rdd.apiserver.http.listener import HttpServer
+from rdd.apiserver.fairness import InFlight
+from rdd.apiserver.http.limits import MAX_BODY_BYTES
+from rdd.apiserver.http.request import Request
 from rdd.apiserver.verbs import watch as watching
 from rdd.testing import LiveServer, Options, Server
 
 # -- sizes
 
 
-async def test_body_larger_than_three_mebibytes_is_rejected(wire: "Wire") -> None:
+async def test_body_larger_than_three_mebibytes_is_rejected(wire: Wire) -> None:
     big = json.dumps(config_map("x", {"k": "v" * MAX_BODY_BYTES})).encode()
     reply = await wire.send("POST", CONFIG_MAPS, big)
     assert reply.status == 413
@@ -125,10 +124,10 @@ async def test_long_selectors_and_queries_get_a_response(api: Api) -> None:
 
 
 async def test_requests_over_the_limit_get_retry_after() -> None:
-    limits = InFlight(reading=1, writing=1)
+    limits = InFlight(reading=1, writing=1, administrators=0)
     async with Server(Options(limits=limits, builtin_controllers="")) as server:
         api = Api(server)
-        place = limits.enter("GET")
+        place = limits.enter(Request("GET", CONFIG_MAPS, headers={}))
         try:
             reply = await api.call("GET", CONFIG_MAPS)
             assert (reply.status, reply.header("Retry-After")) == (429, "1")
@@ -140,7 +139,7 @@ async def test_requests_over_the_limit_get_retry_after() -> None:
                 assert (await stream.next())["type"] == "ADDED"
         finally:
             limits.leave(place)
-        place = limits.enter("POST")
+        place = limits.enter(Request("POST", CONFIG_MAPS, headers={}))
         assert (await api.call("POST", CONFIG_MAPS, config_map("y"))).status == 429
         assert await api.names(CONFIG_MAPS) == ["x"]
         limits.leave(place)
@@ -168,105 +167,6 @@ async def test_number_of_watches_is_limited(api: Api, monkeypatch: pytest.Monkey
 
 
 # -- on the wire
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """A response as raw bytes."""
-
-    status: int
-    head: str
-    body: bytes
-
-    def json(self) -> Any:
-        return json.loads(self.body)
-
-
-class Wire:
-    """A server on a port without TLS, and raw connections to it."""
-
-    def __init__(self, api: Api, http: HttpServer, port: int) -> None:
-        self.api = api
-        self.http = http
-        self.port = port
-        self.writers: list[asyncio.StreamWriter] = []
-
-    async def connect(
-        self, *, receive_bytes: int = 0
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        sock = socket.socket()
-        if receive_bytes:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
-        sock.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", self.port))
-        reader, writer = await asyncio.open_connection(sock=sock, limit=1 << 26)
-        self.writers.append(writer)
-        return reader, writer
-
-    def head(self, method: str, path: str, extra: str = "") -> bytes:
-        token = self.api.server.tokens["admin"]
-        return (
-            f"{method} {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
-            f"Content-Type: application/json\r\n{extra}\r\n"
-        ).encode()
-
-    async def send(self, method: str, path: str, body: bytes = b"", extra: str = "") -> Answered:
-        length = f"Content-Length: {len(body)}\r\n" if body else ""
-        return await self.exchange(self.head(method, path, length + extra) + body)
-
-    async def exchange(self, data: bytes) -> Answered:
-        """Send bytes on a new connection and read one response."""
-        reader, writer = await self.connect()
-        try:
-            writer.write(data)
-            return await read_answer(reader)
-        finally:
-            writer.close()
-
-    @property
-    def watch_count(self) -> int:
-        return self.api.server.running.core.watch_count
-
-
-async def read_answer(reader: asyncio.StreamReader) -> Answered:
-    """Read one response with a length, or everything up to the end of the connection."""
-    async with asyncio.timeout(120):
-        head = (await reader.readuntil(b"\r\n\r\n")).decode()
-        status = int(head.split()[1])
-        for line in head.split("\r\n"):
-            if line.lower().startswith("content-length:"):
-                return Answered(status, head, await reader.readexactly(int(line.split(":")[1])))
-        return Answered(status, head, await reader.read())
-
-
-async def read_chunk(reader: asyncio.StreamReader) -> bytes:
-    """Read one chunk of a streamed response; empty at its end."""
-    async with asyncio.timeout(120):
-        size = int(await reader.readline(), 16)
-        data = await reader.readexactly(size)
-        await reader.readexactly(2)
-        return data
-
-
-async def eventually(condition: Callable[[], bool]) -> None:
-    """Run both sides of a connection until a condition is true."""
-    async with asyncio.timeout(120):
-        while not condition():  # noqa: ASYNC110  (what is waited for is a socket's doing)
-            await asyncio.sleep(0.001)
-
-
-@pytest.fixture
-async def wire(api: Api) -> AsyncIterator[Wire]:
-    listener = socket.create_server(("127.0.0.1", 0))
-    http = HttpServer(api.server)
-    await http.listen(listener, None)
-    raw = Wire(api, http, listener.getsockname()[1])
-    yield raw
-    for writer in raw.writers:
-        writer.transport.abort()
-    await http.close(timeout_s=1)
-    await asyncio.gather(*(w.wait_closed() for w in raw.writers), return_exceptions=True)
-    listener.close()
 
 
 async def test_connection_is_kept_alive_between_requests(wire: Wire) -> None:
@@ -382,13 +282,10 @@ async def test_slow_watcher_is_closed_with_410_and_bounded_memory(wire: Wire) ->
     writer.transport.pause_reading()  # type: ignore[attr-defined]
     writer.write(wire.head("GET", f"{CONFIG_MAPS}?watch=1&resourceVersion={version}"))
     await eventually(lambda: wire.watch_count == 1)
-    (connection,) = wire.http._server.connections
-    transport = connection.transport
-    assert transport is not None
     most = 0
     for i in range(60):
         await wire.api.post(CONFIG_MAPS, config_map(f"c{i}", {"k": "v" * 500_000}))
-        most = max(most, transport.get_write_buffer_size())
+        most = max(most, wire.http.buffered_bytes)
         if wire.watch_count == 0:
             break
     await eventually(lambda: wire.watch_count == 0)
@@ -456,6 +353,20 @@ def test_client_without_close_notify_does_not_delay_closing() -> None:
         socket.create_connection(("127.0.0.1", live.port)) as sock,
         context.wrap_socket(sock, server_hostname="127.0.0.1") as client,
     ):
-        client.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        client.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert client.recv(4096).startswith(b"HTTP/1.1 200")
         live.close()
+
+
+async def test_watches_that_are_not_read_share_one_copy(wire: Wire) -> None:
+    version = (await wire.api.get(CONFIG_MAPS))["metadata"]["resourceVersion"]
+    for _ in range(20):
+        _, writer = await wire.connect(receive_bytes=4096)
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(wire.head("GET", f"{CONFIG_MAPS}?watch=1&resourceVersion={version}"))
+    await eventually(lambda: wire.watch_count == 20)
+    for i in range(12):
+        await wire.api.post(CONFIG_MAPS, config_map(f"c{i}", {"k": "v" * 500_000}))
+    held = wire.api.server.running.core.lag
+    assert held.watchers == 20
+    assert 2_000_000 < held.total < 8_000_000, "not 20 times 6 MB"

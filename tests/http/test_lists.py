@@ -599,3 +599,18 @@ async def test_any_further_object_makes_another_page(zoo: Api) -> None:
     assert [o["metadata"]["name"] for o in page["items"]] == ["pet-0", "pet-2"]
     page = await zoo.get(CONFIG_MAPS, query={**query, "continue": page["metadata"]["continue"]})
     assert (page["items"], set(page["metadata"])) == ([], {"resourceVersion"})
+
+
+async def test_later_pages_of_an_old_state_count_and_cut_as_the_first(zoo: Api) -> None:
+    first = await zoo.get(CONFIG_MAPS, query={"limit": 2})
+    assert first["metadata"]["remainingItemCount"] == 3
+    await zoo.post(CONFIG_MAPS, config_map("pet-2b"))
+    await zoo.delete(f"{CONFIG_MAPS}/pet-3")
+    query = {"limit": 2, "continue": first["metadata"]["continue"]}
+    second = await zoo.get(CONFIG_MAPS, query=query)
+    assert [o["metadata"]["name"] for o in second["items"]] == ["pet-2", "pet-3"]
+    assert second["metadata"]["remainingItemCount"] == 1
+    query["continue"] = second["metadata"]["continue"]
+    third = await zoo.get(CONFIG_MAPS, query=query)
+    assert [o["metadata"]["name"] for o in third["items"]] == ["pet-4"]
+    assert set(third["metadata"]) == {"resourceVersion"}

@@ -23,7 +23,7 @@ from tests.unit.schema.wire.protobuf_encoder import body, delimited, envelope, i
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 CLIENT: dict[str, Any] = {
     "content_type": PROTOBUF,
-    "headers": {"Accept": "application/vnd.kubernetes.protobuf,application/json"},
+    "headers": {"Accept": "application/json"},
 }
 CORE = "io.k8s.api.core.v1."
 DELETE_OPTIONS = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"

@@ -635,6 +635,16 @@ def test_wait(ctl: Ctl) -> None:
     ctl.text("apply", "-f", "-", input=WIDGET)
     met = "widget.example.com/w1 condition met\n"
     ctl.expect("wait", "wd/w1", "--for=create", "--timeout=5s", out=met)
+    for selection in (
+        ["--field-selector=metadata.name=w1"],
+        ["-l", "!absent", "--field-selector=metadata.name=w1"],
+        ["--all", "--field-selector=metadata.name=w1"],
+    ):
+        ctl.expect("wait", "wd", *selection, "--for=create", "--timeout=5s", out=met)
+    got = ctl("wait", "wd", "-l", "a=none", "--for=create", "--timeout=1s")
+    assert (got.code, got.out) == (1, "")
+    # kubectl 1.3x does not wait for a selection, later ones and ours do.
+    assert got.err.endswith(("timed out waiting for the condition\n", "resources found\n"))
     ctl.expect("wait", "wd/w1", "--for=jsonpath={.spec.size}=3", out=met)
     ctl.expect("wait", "wd/w1", "--for=jsonpath={.spec.mode}", out=met)
     late = "error: timed out waiting for the condition on widgets/w1\n"

@@ -140,9 +140,8 @@ async def test_start_steps_are_sequential(world: World) -> None:
     manager = manager_of(world, controller)
     await manager.start()
     order = [step for step in steps if not step.startswith(("get", "watch custom", "list custom"))]
-    assert order[:4] == [
+    assert order[:3] == [
         "create customresourcedefinitions",
-        "list notaries",
         "watch notaries",
         "patch validatingwebhookconfigurations",
     ]
@@ -414,7 +413,9 @@ async def test_external_manager_serves_webhooks_and_health(world: World) -> None
     authority.issue_cert("127.0.0.1").configure_cert(tls)
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
     host = HttpsHost(sockets[0], tls, ca_bundle=authority.cert_pem.bytes().decode())
-    options = ManagerOptions(health_socket=sockets[1], metrics_socket=sockets[2])
+    options = ManagerOptions(
+        health_socket=sockets[1], metrics_socket=sockets[2], has_open_metrics=True
+    )
     recorder = Recorder()
     manager = Manager("m", world.client, [notary_controller(recorder)], host=host, options=options)
     await manager.start()

@@ -39,6 +39,37 @@ from rdd.runtime.webhooks import apply_configuration
 pytestmark = pytest.mark.looptime
 
 
+@pytest.mark.parametrize("skew_s", [-3600, 3600])
+async def test_processes_whose_clocks_differ_take_over_in_time(world: World, skew_s: int) -> None:
+    def start(name: str, ahead_s: float) -> Ownership:
+        return Ownership(
+            Client(world.process()),
+            name,
+            lease_s=4,
+            renew_s=1,
+            clock=lambda: loop_clock() + ahead_s,
+            compares_clocks=False,
+        )
+
+    one, two = start("one", 0), start("two", skew_s)
+    await one.start()
+    await two.start()
+    try:
+        await one.wait_for("c")
+        waiting = asyncio.ensure_future(two.wait_for("c"))
+        await asyncio.sleep(60)
+        assert not waiting.done()  # the holder renews, whatever its clock shows
+        now = asyncio.get_running_loop().time()
+        for task in one._tasks:  # as if the process had been killed
+            task.cancel()
+        claim = await waiting
+        assert claim.epoch == 1
+        assert asyncio.get_running_loop().time() - now <= 5
+    finally:
+        await one.stop()
+        await two.stop()
+
+
 class Program:
     """A process with one controller, "c"."""
 

@@ -5,11 +5,12 @@ import asyncio
 from collections.abc import Mapping
 
 import pytest
-from aiohttp import web
 from tests.runtime.runtime_world import Recorder, World, recorded, until
 
 from rdd.client import Client
 from rdd.client.resources import CONFIG_MAPS, LEASES
+from rdd.http.exchange import Exchange
+from rdd.http.responses import Response
 from rdd.runtime import (
     Context,
     Controller,
@@ -49,8 +50,8 @@ class FakeHost:
         self.calls.append("stop")
 
 
-async def hello(request: web.BaseRequest, rest: str) -> web.StreamResponse:
-    return web.Response(text="hello")
+async def hello(exchange: Exchange, rest: str) -> Response | None:
+    return Response.text("hello")
 
 
 def with_endpoint(recorder: Recorder) -> Controller:
@@ -76,9 +77,9 @@ async def test_endpoint_handlers_can_use_the_cache(world: World) -> None:
     found: list[int] = []
 
     def endpoints(context: Context) -> Mapping[str, Handler]:
-        async def count(request: web.BaseRequest, rest: str) -> web.StreamResponse:
+        async def count(exchange: Exchange, rest: str) -> Response | None:
             found.append(len(context.cache.informer(CONFIG_MAPS)))
-            return web.Response()
+            return Response.text("")
 
         return {"count": count}
 

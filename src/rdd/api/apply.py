@@ -64,11 +64,7 @@ def apply(
     ApiError 500 for one that does not fit the schema, Conflict for fields of
     other managers.
     """
-    if not isinstance(patch, dict):
-        raise errors.BadRequest(
-            f"error decoding YAML: error unmarshaling JSON: json: cannot unmarshal"
-            f" {goformat.json_kind(patch)} into Go value of type map[string]interface {{}}"
-        )
+    patch = configuration(patch)
     _check_identity(patch, api_version, kind)
     request = _Apply(
         live if live is not None else {}, patch, shape_of(node), api_version, reset, nodes
@@ -84,6 +80,19 @@ def apply(
     return _with_last_applied(new, patch) if manager == _KUBECTL else new
 
 
+def configuration(document: Any) -> Object:
+    """Return an applied document as an object; nothing at all is an empty one."""
+    if document is None:
+        return {}
+    if not isinstance(document, dict):
+        raise errors.BadRequest(
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot "
+            f"unmarshal {goformat.json_kind(document)} into Go value of type "
+            "map[string]interface {}"
+        )
+    return document
+
+
 def _check_identity(patch: Object, api_version: str, kind: str) -> None:
     if kind and (patch.get("apiVersion") != api_version or patch.get("kind") != kind):
         raise errors.BadRequest(f"invalid object type: {group_version_kind(patch)}")
@@ -97,6 +106,8 @@ def group_version_kind(obj: Object) -> str:
     version, kind = obj.get("apiVersion"), obj.get("kind")
     version = version if isinstance(version, str) else ""
     kind = kind if isinstance(kind, str) else ""
+    if version.count("/") > 1:
+        return "/, Kind="  # unparsable
     if "/" not in version:
         version = f"/{version}"
     return f"{version}, Kind={kind}"
@@ -106,7 +117,10 @@ def describe(obj: Object) -> str:
     """Return the name and type of an object as error messages name it."""
     meta = obj.get("metadata")
     meta = meta if isinstance(meta, dict) else {}
-    return f"{meta.get('namespace') or ''}/{meta.get('name') or ''}; {group_version_kind(obj)}"
+    namespace, name = (
+        text if isinstance(text, str) else "" for text in (meta.get("namespace"), meta.get("name"))
+    )
+    return f"{namespace}/{name}; {group_version_kind(obj)}"
 
 
 class _Apply:

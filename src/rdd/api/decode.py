@@ -22,10 +22,14 @@ from rdd.api import yamlcodec
 from rdd.api.errors import BadRequest
 from rdd.api.yamlcodec import YamlDocument as YamlDocument
 from rdd.api.yamlcodec import encode_yaml as encode_yaml
-from rdd.base import gojson
+from rdd.base import goformat, gojson
 
-MAX_DEPTH = 256
-"""Nested containers. Go's limit is 10,000, but recursive code here must not meet Python's."""
+MAX_DEPTH = 240
+"""Nested containers. Go's limit is 10,000, but recursive code here must not meet Python's.
+
+orjson writes 254 levels. The managedFields of an object have four more levels than its members,
+and Tables, AdmissionReviews and audit events wrap it in up to three.
+"""
 
 _MAX_STRICT_ERRORS = 100  # as in sigs.k8s.io/json
 
@@ -80,8 +84,12 @@ def _go_float(literal: str) -> float:
 
 
 def _without_surrogates(value: Any) -> Any:
+    if isinstance(value, RawNumber):
+        return value
     if isinstance(value, str):
         return _LONE_SURROGATE.sub("\ufffd", value)
+    if isinstance(value, Pairs):
+        return Pairs((_without_surrogates(k), _without_surrogates(v)) for k, v in value)
     if isinstance(value, dict):
         return {_without_surrogates(k): _without_surrogates(v) for k, v in value.items()}
     if isinstance(value, list):
@@ -122,6 +130,11 @@ def summarize(data: bytes) -> str:
     return (start.decode("utf-8", "replace") if data[:1] == b"{" else start.hex()) + more
 
 
+def written_value(data: bytes) -> Any:
+    """Return the value of a valid JSON text with numbers as RawNumber."""
+    return json.loads(_go_text(data), parse_int=RawNumber, parse_float=RawNumber)
+
+
 def find_duplicate_keys(data: bytes, value: Any) -> list[str]:
     """Return paths of JSON keys that occur again in their object: `data.k`, `spec.l[0].x`.
 
@@ -136,11 +149,14 @@ def find_duplicate_keys(data: bytes, value: Any) -> list[str]:
             return []
         if seen == _count_keys(value):
             return []
-    # numbers stay text: they do not matter here
-    pairs = json.loads(_go_text(data), object_pairs_hook=_Pairs, parse_int=str, parse_float=str)
+    return duplicate_paths(parse_document(data))[:_MAX_STRICT_ERRORS]
+
+
+def duplicate_paths(document: Any, path: str = "") -> list[str]:
+    """Return the paths of keys of a document that occur again in their object, each once."""
     found: dict[str, None] = {}
-    _collect_duplicates(pairs, "", found)
-    return list(found)[:_MAX_STRICT_ERRORS]
+    _collect_duplicates(document, path, found)
+    return list(found)
 
 
 def _has_space_before_colon(data: bytes) -> bool:
@@ -153,8 +169,39 @@ def _has_space_before_colon(data: bytes) -> bool:
     )
 
 
-class _Pairs(list[tuple[str, Any]]):
+class Pairs(list[tuple[str, Any]]):
     """The members of an object in the order of the text, repeated ones included."""
+
+
+class RawNumber(str):
+    """A number as it is written."""
+
+    __slots__ = ()
+
+    def is_integer(self, bits: int) -> bool:
+        """Return whether Go reads it as an integer of a width."""
+        if not self.lstrip("-").isdigit() or len(self) > 20:
+            return False
+        return -(1 << bits - 1) <= int(self) < 1 << bits - 1
+
+    def value(self) -> int | float:
+        """Return its value: int64 if possible, otherwise float64."""
+        return int(self) if self.is_integer(64) else float(self)
+
+
+def node_kind(node: Any) -> str:
+    """Return the name that encoding/json has for the type of a value of a document."""
+    if isinstance(node, RawNumber):
+        return "number"
+    return "object" if isinstance(node, Pairs) else goformat.json_kind(node)
+
+
+def parse_document(data: bytes) -> Any:
+    """Return the value of a valid JSON text with objects as Pairs and numbers as RawNumber."""
+    document = json.loads(
+        _go_text(data), object_pairs_hook=Pairs, parse_int=RawNumber, parse_float=RawNumber
+    )
+    return _without_surrogates(document) if b"\\u" in data else document
 
 
 def _count_keys(value: Any) -> int:
@@ -170,7 +217,7 @@ def _count_keys(value: Any) -> int:
 
 
 def _collect_duplicates(node: Any, path: str, found: dict[str, None]) -> None:
-    if isinstance(node, _Pairs):
+    if isinstance(node, Pairs):
         seen = set()
         for key, child in node:
             at = f"{path}.{key}" if path else key

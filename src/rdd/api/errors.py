@@ -237,6 +237,7 @@ class Invalid(ApiError):
         # Clients import this module at start-up; they make no field errors.
         from rdd.api import fielderrors
 
+        errors = fielderrors.bounded(errors)
         text = fielderrors.aggregate([str(e) for e in errors])
         details = object_details(kind, group, name)
         details["causes"] = [

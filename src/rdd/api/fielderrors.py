@@ -13,6 +13,8 @@ from typing import Any
 
 from rdd.base import gotext, govalue
 
+MAX_ERRORS = 1000
+"""Errors that a Status lists: a small body must not make a large answer."""
 OMIT = object()
 """Bad value that is not shown in the message."""
 
@@ -123,6 +125,14 @@ def index(path: str, position: int) -> str:
 def key(path: str, name: str) -> str:
     """Return the path of a map entry: `a[name]`."""
     return f"{path}[{name}]"
+
+
+def bounded(errors: Sequence[FieldError]) -> Sequence[FieldError]:
+    """Return at most MAX_ERRORS errors and one that tells that there are more."""
+    if len(errors) <= MAX_ERRORS:
+        return errors
+    last = FieldError("TooMany", errors[MAX_ERRORS].field, detail="more errors are not shown")
+    return (*errors[:MAX_ERRORS], last)
 
 
 def aggregate(messages: Sequence[str]) -> str:

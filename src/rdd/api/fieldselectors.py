@@ -15,6 +15,9 @@ from functools import lru_cache
 from rdd.api.errors import BadRequest
 from rdd.base import gotext
 
+MAX_TERMS = 16_000
+"""As in label selectors: parsing more would take too long."""
+
 EQUALS, NOT_EQUALS = "=", "!="
 
 _operator = re.compile(r"!=|==|=").search
@@ -91,6 +94,8 @@ def parse_field_selector(text: str) -> FieldSelector:
 
 def _parse(text: str) -> FieldSelector:
     terms = []
+    if text.count(",") > MAX_TERMS:
+        raise BadRequest(f"invalid selector: more than {MAX_TERMS} terms")
     for part in sorted(_split(text)):
         if not part:
             continue

@@ -19,8 +19,8 @@ from typing import Any
 
 import orjson
 
-from rdd.api import errors
-from rdd.base import goformat
+from rdd.api import decode, errors
+from rdd.base import goformat, gotext
 
 MAX_OPERATIONS = 10_000
 MAX_COPY_BYTES = 3 * 1024 * 1024
@@ -30,6 +30,7 @@ MAX_POINTER_SEGMENTS = 128
 
 _INDEX = re.compile(r"[+-]?[0-9]{1,18}")
 _MEMBERS = frozenset(("op", "path", "from", "value"))
+_MAX_STRICT_ERRORS = 100  # as in sigs.k8s.io/json
 _TEXT_MEMBERS = ("op", "path", "from")
 
 
@@ -61,20 +62,30 @@ def apply_json_patch(obj: Any, patch: Any, *, strict: bool = True) -> Any:
     return document.root
 
 
-def strict_errors(patch: Any) -> list[str]:
-    """Return the errors of strict decoding in a well-formed patch.
+def strict_errors(patch: Any, text: bytes) -> list[str]:
+    """Return the errors of strict decoding in a well-formed patch: `text` and its value.
 
-    Members no operation has.
+    Members that no operation has, and duplicate ones, in the order of the text.
     """
     if not isinstance(patch, list):
         return []
-    return [
-        f'json patch unknown field "[{i}].{name}"'
-        for i, operation in enumerate(patch)
-        if isinstance(operation, dict)
-        for name in operation
-        if name not in _MEMBERS
-    ]
+    is_plain = all(_MEMBERS.issuperset(operation or ()) for operation in patch)
+    if is_plain and not decode.find_duplicate_keys(text, patch):
+        return []
+    found: dict[str, None] = {}
+    for i, operation in enumerate(decode.parse_document(text)):
+        seen = set()
+        for name, value in operation or ():
+            path = f"[{i}].{name}"
+            if name not in _MEMBERS:
+                found[f"json patch unknown field {gotext.quote(path)}"] = None
+                continue
+            if name in seen:
+                found[f"json patch duplicate field {gotext.quote(path)}"] = None
+            seen.add(name)
+            for below in decode.duplicate_paths(value, path):
+                found[f"json patch duplicate field {gotext.quote(below)}"] = None
+    return list(found)[:_MAX_STRICT_ERRORS]
 
 
 def _decode(patch: Any, strict: bool) -> list[dict[str, Any] | None]:

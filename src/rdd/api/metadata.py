@@ -160,6 +160,8 @@ def validate_annotations(annotations: Mapping[str, str], path: str) -> list[Fiel
         for why in name_validation.qualified_name_errors(key.lower()):
             errors.append(fielderrors.invalid(path, key, why))
         size += len(key) + len(value)
+        if len(errors) > fielderrors.MAX_ERRORS:
+            break
     # A character has at most four bytes: only large annotations need an exact count.
     if size * 4 > ANNOTATIONS_MAX_BYTES:
         size = sum(len(k.encode()) + len(v.encode()) for k, v in annotations.items())
@@ -259,16 +261,17 @@ def deduplicate_owner_references(
     references = meta.get("ownerReferences")
     if not references or len(references) < 2:
         return []
-    kept: list[Any] = []
+    kept: dict[str, Any] = {}
     repeated: list[str] = []
     for ref in references:
-        if ref in kept:
+        content = repr(sorted(ref.items()))
+        if content in kept:
             repeated.append(ref.get("uid", ""))
         else:
-            kept.append(ref)
+            kept[content] = ref
     if not repeated:
         return []
-    meta["ownerReferences"] = kept
+    meta["ownerReferences"] = list(kept.values())
     when = " after mutating admission happens" if after_admission else ""
     return [
         f".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner "

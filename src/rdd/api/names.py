@@ -16,10 +16,15 @@ LIMA_GROUP = f"lima.{DOMAIN}"
 RDD_GROUP = f"rdd.{DOMAIN}"
 ENGINE_PREFIX = f"engine.{DOMAIN}"
 """Not a group: the prefix of annotations and finalizers of mirrored objects."""
+MACHINE_GROUPS = frozenset({APP_GROUP, CONTAINERS_GROUP, LIMA_GROUP})
+"""Groups whose objects stand for things of one machine."""
+MACHINE_RESOURCES = frozenset({(RDD_GROUP, "checkouts"), (RDD_GROUP, "resources")})
+"""Further resources of that kind."""
 VERSION = "v1alpha1"
 """The version of all kinds of this project."""
 
 APP_API = f"/apis/{APP_GROUP}/{VERSION}"
+RDD_API = f"/apis/{RDD_GROUP}/{VERSION}"
 CONTAINERS_API = f"/apis/{CONTAINERS_GROUP}/{VERSION}"
 LIMA_API = f"/apis/{LIMA_GROUP}/{VERSION}"
 
@@ -46,8 +51,30 @@ CONTROLLER = f"{RDD_GROUP}/controller"
 READY = f"{RDD_GROUP}/ready"
 """On the discovery ConfigMap: "true" when all controllers of the daemon are ready."""
 
+CHANGES = f"{APP_GROUP}/changes"
+"""Annotation of the App: its last accepted changes as JSON, until they are in the history."""
+HISTORY_CONFIG_MAP = "app-history"
+"""ConfigMap in the system namespace with the accepted changes of the App's spec."""
+SHUTDOWN = f"shutdown.{DOMAIN}/shutdown"
+"""On such a ConfigMap: `pending` while the daemon waits, `complete` when it may stop."""
+
+KUBERNETES_VERSION_LABEL = f"{APP_GROUP}/kubernetesVersion"
+DOWNLOADS_APPROVED = f"{APP_GROUP}/downloadsApproved"
+CPUS_DEFAULTED = f"{APP_GROUP}/cpusDefaulted"
+MEMORY_DEFAULTED = f"{APP_GROUP}/memoryDefaulted"
+"""On the App: "true" if the value of spec.virtualMachine is a default, "false" if it was set."""
+
+DIAGNOSTIC_MUTED = f"{APP_GROUP}/muted"
+"""On a Diagnostic: "true" if its problem is known and shall not be shown as one."""
+
+RUN_REQUESTED = f"{APP_GROUP}/runRequested"
+"""On a Diagnostic: run its check now, whatever the value; removed afterwards."""
+
 RESTART_REQUESTED = f"{LIMA_GROUP}/restartRequested"
 """Requests a restart of a LimaVM, whatever its value."""
+
+RETRY_REQUESTED = f"{LIMA_GROUP}/retryRequested"
+"""Annotation of a LimaVM: retry a failed creation or start now; removed when it is honoured."""
 
 RESET_REQUESTED = f"{LIMA_GROUP}/resetRequested"
 """Requests a new disk from the template, whatever its value."""
@@ -64,6 +91,12 @@ DRIVER = f"{LIMA_GROUP}/driver"
 DELETION_GRACE = f"{LIMA_GROUP}/deletionGracePeriodSeconds"
 """Seconds that a deletion gives the virtual machine to shut down."""
 
+RESTORE_FROM = f"{LIMA_GROUP}/restoreFrom"
+"""On a LimaVM, or an App that creates one: the entry of the trash that becomes its instance."""
+
+SKIP_TRASH = f"{LIMA_GROUP}/skipTrash"
+"""Annotation of a LimaVM: what a reset or a deletion removes is not kept in the trash."""
+
 TEMPLATE = f"{LIMA_GROUP}/template"
 """Short-lived: the template that admission passes to the controller."""
 
@@ -73,6 +106,10 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 # -- Labels
 
 LEASE_LABEL = f"{RDD_GROUP}/lease"
+MACHINE_LABEL = f"{RDD_GROUP}/machine"
+"""On a shared store: the machine that an object of MACHINE_GROUPS belongs to."""
+SHUTDOWN_NOTIFICATION = f"shutdown.{DOMAIN}/notification"
+"""On ConfigMaps whose owners must complete their work before the daemon stops."""
 TEMPLATE_LABEL = f"{LIMA_GROUP}/template-configmap"
 """On ConfigMaps whose template is validated when they are written."""
 
@@ -104,6 +141,9 @@ NAMESPACE_FINALIZER = "kubernetes"
 OWNER_HEADER = "X-Rdd-Owner"
 """With a write of a controller: `<controller>/<holder>/<epoch>`."""
 
+MACHINE_HEADER = "X-Rdd-Machine"
+"""With a write of a controller on a shared store: the machine it acts for."""
+
 STALE_OWNER = "StaleOwner"
 """The cause in the Status of a write that was rejected because of its owner."""
 
@@ -112,6 +152,11 @@ NAMESPACE_TERMINATING = "NamespaceTerminating"
 
 PASSTHROUGH_SECRET_HEADER = "X-Rdd-Passthrough-Secret"
 PASSTHROUGH_PREFIX = "/passthrough/"
+
+DASHBOARD_LOGIN_PATH = "/service/dashboard-login"
+"""A POST of an administrator returns a login link of the dashboard."""
+HOST_STATS_PATH = "/service/host"
+"""CPU, memory and disk of this computer and the daemon."""
 
 # -- Well-known objects
 

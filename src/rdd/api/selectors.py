@@ -24,6 +24,9 @@ from rdd.api.fieldselectors import FieldSelector as FieldSelector
 from rdd.api.fieldselectors import parse_field_selector as parse_field_selector
 
 IN, NOT_IN, EXISTS, DOES_NOT_EXIST = "in", "notin", "exists", "!"
+MAX_TERMS = 16_000
+"""Commas in a selector, which separate terms and values: parsing more would take too long."""
+
 EQUALS, DOUBLE_EQUALS, NOT_EQUALS = "=", "==", "!="
 GREATER_THAN, LESS_THAN = "gt", "lt"
 
@@ -107,6 +110,19 @@ class LabelSelector:
                 return r.values[0] if _TESTS[r.operator] == _ANY_OF and len(r.values) == 1 else None
         return None
 
+    def needles(self) -> tuple[bytes, ...]:
+        """Return bytes that the compact JSON of every selected object contains.
+
+        They tell most other objects apart without decoding them; two are enough for that.
+        """
+        found: list[bytes] = []
+        for test, key, operand in self._tests:
+            if test == _ANY_OF and type(operand) is tuple and operand:
+                found.append(f'"{key}":"{operand[0]}"'.encode())
+            elif test in (_ANY_OF, _PRESENT, _ABOVE, _BELOW):
+                found.append(f'"{key}":'.encode())
+        return tuple(found[:2])
+
     def __str__(self) -> str:
         return ",".join(str(r) for r in self.requirements)
 
@@ -138,6 +154,8 @@ def parse_label_selector(text: str) -> LabelSelector:
 
 
 def _parse(text: str) -> LabelSelector:
+    if text.count(",") > MAX_TERMS:
+        raise BadRequest(f"unable to parse requirement: more than {MAX_TERMS} terms and values")
     try:
         requirements = _Parser(text).parse()
     except _ParseError as e:
@@ -232,6 +250,8 @@ def validate_labels(labels: Mapping[str, str], path: str) -> list[FieldError]:
             errors.append(fielderrors.invalid(path, key, why))
         for why in name_validation.label_value_errors(value):
             errors.append(fielderrors.invalid(path, value, why))
+        if len(errors) > fielderrors.MAX_ERRORS:
+            break
     return errors
 
 

@@ -109,7 +109,7 @@ def _directive(patch: Object) -> Object:
 
 
 def _unknown_directive(directive: Any, patch: Object) -> errors.ApiError:
-    shown = goformat.plain(directive)
+    shown = goformat.as_text(directive)
     return _failure(f"unknown patch type: {shown} in map: {goformat.plain(patch)}")
 
 
@@ -266,16 +266,16 @@ def _list_directives(
 
 def _element_kind(*lists: list[Any]) -> type:
     """Return the one type all items have."""
-    kinds = {type(item) for items in lists for item in items}
+    kinds = list(dict.fromkeys(type(item) for items in lists for item in items))
     if not kinds:
         raise _failure("no elements in any of the given slices")
-    if list in kinds:
+    if kinds[0] is list:
         raise errors.Invalid(
             "the server rejected our request due to an error in our request", details={}
         )
     if len(kinds) > 1:
         raise _failure(f"list element types are not identical: {goformat.plain(list(lists))}")
-    return kinds.pop()
+    return kinds[0]
 
 
 def _unique(items: list[Any]) -> list[Any]:

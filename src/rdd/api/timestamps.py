@@ -13,8 +13,6 @@ import re
 import time
 from collections.abc import Callable
 
-from rdd.base import gotext
-
 LAYOUT = "2006-01-02T15:04:05Z07:00"
 MICRO_LAYOUT = "2006-01-02T15:04:05.000000Z07:00"
 _MONTH_DAYS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
@@ -155,19 +153,18 @@ class _Reader:
         nano = self._decimals()
         offset = self._zone()
         if self.rest:
-            raise self._wrong(f": extra text: {gotext.quote(self.rest)}")
+            raise self._wrong(f": extra text: {_quote(self.rest)}")
         if not 1 <= day <= _MONTH_DAYS[month] + (month == 2 and calendar.isleap(year)):
             raise self._wrong(": day out of range")
         days = _days(year, month, day)
         return days * 86400 + hour * 3600 + minute * 60 + second - offset, nano
 
     def _wrong(self, why: str) -> ValueError:
-        return ValueError(f"parsing time {gotext.quote(self.value)}{why}")
+        return ValueError(f"parsing time {_quote(self.value)}{why}")
 
     def _unexpected(self, element: str, rest: str) -> ValueError:
         return self._wrong(
-            f" as {gotext.quote(self.layout)}: cannot parse {gotext.quote(rest)} as "
-            f"{gotext.quote(element)}"
+            f" as {_quote(self.layout)}: cannot parse {_quote(rest)} as {_quote(element)}"
         )
 
     def _skip(self, prefix: str) -> None:
@@ -259,3 +256,16 @@ def _civil(days: int) -> tuple[int, int, int]:
         month,
         day_of_year - (153 * shifted + 2) // 5 + 1,
     )
+
+
+def _quote(text: str) -> str:
+    """Return the text as errors of Go's time package quote it: other bytes than ASCII as hex."""
+    shown = (
+        f"\\{char}"
+        if char in '"\\'
+        else char
+        if " " <= char < "\x80"
+        else "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", "surrogatepass"))
+        for char in text
+    )
+    return f'"{"".join(shown)}"'

@@ -7,17 +7,19 @@ concurrently, so that one group commit makes all of them durable.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import orjson
 
-from rdd.api import names
+from rdd.api import names, timestamps
+from rdd.api.conditions import Condition, conditions_of, set_condition
 from rdd.api.types import Object
 from rdd.apiserver.auth import bootstrap_policy
 from rdd.apiserver.auth.authorizer import Lister
 from rdd.apiserver.http.request import SYSTEM, AnyResponse, Request, Response
 from rdd.apiserver.resources import ResourceRegistry
+from rdd.apiserver.state.entries import DELETED, ObjectChange
 
 NAMESPACES = (names.DEFAULT_NAMESPACE, names.KUBE_SYSTEM_NAMESPACE, names.KUBE_PUBLIC_NAMESPACE)
 _RBAC = f"/apis/{names.RBAC_GROUP}/v1"
@@ -63,7 +65,7 @@ async def bootstrap(handle: Handle, lister: Lister, registry: ResourceRegistry) 
     ]
     for change in bootstrap_policy.reconcile(lister):
         writes.append(_apply(handle, change))
-    writes += _api_service_writes(handle, lister, registry)
+    writes += _api_service_writes(handle, registry)
     for outcome in await asyncio.gather(*writes, return_exceptions=True):
         if isinstance(outcome, BootstrapFailed):
             log.error("a default object could not be written: %s", outcome)
@@ -107,17 +109,16 @@ def api_service(group: str, version: str) -> Object:
     }
 
 
-def _api_service_writes(
-    handle: Handle, lister: Lister, registry: ResourceRegistry
-) -> list[Awaitable[Any]]:
+def _api_service_writes(handle: Handle, registry: ResourceRegistry) -> list[Awaitable[Any]]:
     wanted = {f"{v}.{g}": (g, v) for g, v in registry.group_versions()}
-    existing = {o["metadata"]["name"]: o for o in lister.list("apiservices")}
+    resource = registry.get(names.REGISTRATION_GROUP, "v1", "apiservices")
+    # Entries, not objects: with a thousand CRDs this runs a thousand times.
+    existing = {e.name: e for e in resource.cache.entries()} if resource is not None else {}
     found: list[Awaitable[Any]] = [
         _add_api_service(handle, g, v) for name, (g, v) in wanted.items() if name not in existing
     ]
-    for name, obj in existing.items():
-        labels = obj["metadata"].get("labels") or {}
-        if name not in wanted and _MANAGED_LABEL in labels:
+    for name, entry in existing.items():
+        if name not in wanted and _MANAGED_LABEL in entry.labels:
             found.append(call(handle, "DELETE", f"{_API_SERVICES}/{name}"))
     return found
 
@@ -144,18 +145,48 @@ async def _add_api_service(handle: Handle, group: str, version: str) -> None:
 class ApiServices:
     """Synchronises the APIService objects with the served group versions."""
 
-    def __init__(self, handle: Handle, lister: Lister, registry: ResourceRegistry) -> None:
+    def __init__(self, handle: Handle, registry: ResourceRegistry) -> None:
         self._handle = handle
-        self._lister = lister
         self._registry = registry
         self._changed = asyncio.Event()
+        self._foreign: set[str] = set()
+        """Changed objects of other servers, whose condition may be wrong."""
+        resource = registry.get(names.REGISTRATION_GROUP, "v1", "apiservices")
+        assert resource is not None
+        self._resource = resource
+        resource.cache.listeners.append(self._note)
         registry.on_change = self._changed.set
 
+    def _note(self, changes: Sequence[ObjectChange]) -> None:
+        for change in changes:
+            if change.type != DELETED and b'"service":' in change.entry.body:
+                self._foreign.add(change.entry.name)
+                self._changed.set()
+
     async def run(self) -> None:
-        """Synchronise after every change of the registry, until cancelled."""
+        """Synchronise after every change of the registry or an object, until cancelled."""
         while True:
             await self._changed.wait()
             self._changed.clear()
-            writes = _api_service_writes(self._handle, self._lister, self._registry)
+            writes = _api_service_writes(self._handle, self._registry)
+            writes += [self._set_condition(name) for name in self._foreign]
+            self._foreign = set()
             if writes:
                 await asyncio.gather(*writes, return_exceptions=True)
+
+    async def _set_condition(self, name: str) -> None:
+        """Report an APIService of another server as unavailable: there are no Services here."""
+        entry = self._resource.cache.get("", name)
+        if entry is None:
+            return
+        obj = self._resource.object(entry)
+        service = obj["spec"].get("service")
+        if not service:
+            return
+        where = f'service/{service.get("name", "")} in "{service.get("namespace", "")}"'
+        missing = Condition("Available", "False", "ServiceNotFound", f"{where} is not present")
+        before = conditions_of(obj)
+        conditions = set_condition(before, missing, now=timestamps.now_text())
+        if conditions is not before:
+            obj["status"] = {**(obj.get("status") or {}), "conditions": conditions}
+            await call(self._handle, "PUT", f"{_API_SERVICES}/{name}/status", obj)

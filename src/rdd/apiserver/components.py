@@ -9,10 +9,9 @@ from rdd.apiserver.admission.chain import Chain
 from rdd.apiserver.auth.rbac import RbacAuthorizer
 from rdd.apiserver.resources import Resource, ResourceRegistry
 from rdd.apiserver.state.cache import ObjectCache
+from rdd.apiserver.state.lag import LagBudget
 from rdd.apiserver.state.watchers import Watchers
 from rdd.store.contract import Store
-
-MAX_OBJECT_BYTES = 1_572_864  # 1.5 MiB, the default of etcd and so of Kubernetes
 
 
 class Core:
@@ -34,6 +33,8 @@ class Core:
         self.clock = clock
         self.watchers: dict[tuple[str, str, str], Watchers] = {}
         self.watch_count = 0
+        self.lag = LagBudget()
+        """What all watchers together have not read."""
         self.rbac: RbacAuthorizer | None = None
         """Prevents privilege escalation: users can only grant what they have; None: no check."""
 
@@ -45,7 +46,7 @@ class Core:
         """Return the open watches of a resource version."""
         found = self.watchers.get(resource.key)
         if found is None:
-            found = self.watchers[resource.key] = Watchers(resource)
+            found = self.watchers[resource.key] = Watchers(resource, self.lag)
         return found
 
     def end_watches(self, resource: Resource) -> None:

@@ -13,6 +13,7 @@ from rdd.apiserver.http import bodies, negotiation
 from rdd.apiserver.http.request import AnyResponse, Request, page_not_found
 from rdd.apiserver.resources import Resource
 from rdd.apiserver.routes import ResourceHandler, Routes
+from rdd.apiserver.state.freshness import READS, catch_up, write_current
 from rdd.apiserver.verbs.create import create
 from rdd.apiserver.verbs.delete import delete, delete_collection
 from rdd.apiserver.verbs.get import get
@@ -39,6 +40,7 @@ class Dispatcher:
     def __init__(self, core: Core, routes: Routes) -> None:
         self._core = core
         self._routes = routes
+        self._may_lag = core.store.is_distributed
 
     async def dispatch(self, request: Request) -> AnyResponse:
         """Return the response of the handler; raise ApiError if it refuses or none exists."""
@@ -52,6 +54,15 @@ class Dispatcher:
             if not info.group or registry.has_builtin_group(info.group):
                 raise errors.NotFound.resource()
             return page_not_found()
+        if not self._may_lag:
+            return await self._call(request, resource)
+        if info.verb in READS:
+            await catch_up(self._core, request)
+            return await self._call(request, resource)
+        return await write_current(self._core, request, lambda: self._call(request, resource))
+
+    async def _call(self, request: Request, resource: Resource) -> AnyResponse:
+        info = request.info
         if info.subresource:
             if resource.is_routed:
                 negotiation.check_route(request, has_streams=False)
@@ -94,7 +105,9 @@ class Dispatcher:
 def _fits_scope(request: Request, resource: Resource) -> bool:
     """Return whether the path has a namespace exactly where the resource needs one."""
     info = request.info
-    in_namespace = info.parts[0] == "namespaces" and info.resource != "namespaces"
+    parts = info.parts
+    is_nested = len(parts) > 2 and parts[2] == "namespaces"  # namespaces/x/namespaces
+    in_namespace = parts[0] == "namespaces" and (info.resource != "namespaces" or is_nested)
     if not resource.namespaced:
         return not in_namespace
     return in_namespace or not info.name or info.verb == "watch"

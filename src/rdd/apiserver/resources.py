@@ -16,7 +16,8 @@ from rdd.api.types import Object
 from rdd.apiserver.kinds.decoding import BodyDecoder
 from rdd.apiserver.kinds.strategy import ResourceDefinition, Strategy, TableColumn
 from rdd.apiserver.state import codec
-from rdd.apiserver.state.cache import CacheEntry, ResourceCache
+from rdd.apiserver.state.cache import ResourceCache
+from rdd.apiserver.state.entries import CacheEntry
 from rdd.schema.node import Node
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ class Resource(ABC):
 
     patch_types: ClassVar[tuple[str, ...]]
     """The media types that PATCH accepts."""
+    has_protobuf: ClassVar[bool]
+    """Whether its objects can be read as protobuf."""
     is_routed: ClassVar[bool]
     """Whether Kubernetes routes its requests by media type; custom resources are not routed."""
 
@@ -155,6 +158,10 @@ class Resource(ABC):
             return self.head + entry.body
         return self.head + self._converted(entry)
 
+    def parts(self, entry: CacheEntry) -> tuple[bytes, bytes]:
+        """Return `full` in two parts; the second one is that of the cache if it can be."""
+        return self.head, entry.body if self.from_storage is None else self._converted(entry)
+
     def item(self, entry: CacheEntry) -> bytes:
         """Return the object as an item of a list (built-in kinds: without kind and apiVersion)."""
         if self.from_storage is None:
@@ -187,10 +194,16 @@ class ResourceRegistry:
         self._resources: dict[tuple[str, str], dict[str, Resource]] = {}
         self._builtin: dict[str, Resource] = {}
         self._builtin_groups: set[str] = set()
+        self._versions: dict[str, list[str]] = {}
         self.generation = 0
         """Incremented with every registration; documents derived from the registry depend on it."""
+        self._sharing: tuple[int, dict[str, list[Resource]]] = (-1, {})
+        self.changed_at: dict[str, int] = {}
+        """The generation in which a group last changed."""
         self.on_change: Callable[[], None] | None = None
         """Called when a group version is added or removed."""
+        self.on_removal: Callable[[str, str], None] | None = None
+        """Called with group and plural when no version of a resource is served any more."""
 
     def add(self, resource: Resource) -> None:
         """Serve a resource; replace an earlier definition of it."""
@@ -198,7 +211,10 @@ class ResourceRegistry:
         self._resources.setdefault((resource.group, resource.version), {})[resource.plural] = (
             resource
         )
+        if is_new:
+            self._versions.setdefault(resource.group, []).append(resource.version)
         self.generation += 1
+        self.changed_at[resource.group] = self.generation
         if is_new and self.on_change is not None:
             self.on_change()
 
@@ -217,10 +233,20 @@ class ResourceRegistry:
         found = self._resources.get((group, version))
         if found is not None and found.pop(plural, None) is not None:
             self.generation += 1
+            self.changed_at[group] = self.generation
             if not found:
                 del self._resources[(group, version)]
+                self._versions[group].remove(version)
+                if not self._versions[group]:
+                    del self._versions[group], self.changed_at[group]
                 if self.on_change is not None:
                     self.on_change()
+            if self.on_removal is not None and not self.serves(group, plural):
+                self.on_removal(group, plural)
+
+    def serves(self, group: str, plural: str) -> bool:
+        """Return whether any version of a resource is served."""
+        return any(plural in self._resources[group, v] for v in self.versions_of(group))
 
     def get(self, group: str, version: str, plural: str) -> Resource | None:
         """Return the resource of a group, version and plural."""
@@ -233,7 +259,15 @@ class ResourceRegistry:
 
     def has_group(self, group: str) -> bool:
         """Return whether any version of the group is served."""
-        return any(g == group for g, _ in self._resources)
+        return group in self._versions
+
+    def groups(self) -> list[str]:
+        """Return all groups."""
+        return list(self._versions)
+
+    def versions_of(self, group: str) -> list[str]:
+        """Return the served versions of a group."""
+        return self._versions.get(group, [])
 
     def has_builtin_group(self, group: str) -> bool:
         """Return whether the group has built-in kinds; unknown paths below it get a Status."""
@@ -249,13 +283,22 @@ class ResourceRegistry:
         """Return all resources in all versions."""
         return [r for found in self._resources.values() for r in found.values()]
 
+    def sharing(self, resource: Resource) -> Sequence[Resource]:
+        """Return all resources with the same objects: their versions, also in other groups."""
+        generation, found = self._sharing
+        if generation != self.generation:
+            found = {}
+            for r in self.all():
+                found.setdefault(r.cache.prefix, []).append(r)
+            self._sharing = self.generation, found
+        return found.get(resource.cache.prefix, ())
+
     def by_kind(self, group: str, kind: str, version: str = "") -> Resource | None:
         """Return the resource of a kind; any version unless one is given."""
-        for (g, v), found in self._resources.items():
-            if g == group and (not version or v == version):
-                for r in found.values():
-                    if r.kind == kind:
-                        return r
+        for v in [version] if version else self.versions_of(group):
+            for r in self.of_version(group, v):
+                if r.kind == kind:
+                    return r
         return None
 
 

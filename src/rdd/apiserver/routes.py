@@ -14,7 +14,7 @@ selects the handler by verb. `Routes` lists everything else:
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 
-from rdd.api import errors, mediatypes, names
+from rdd.api import mediatypes, names
 from rdd.apiserver.auth import review_endpoints
 from rdd.apiserver.auth.authorizer import Lister
 from rdd.apiserver.auth.reviews import REVIEWS, Reviewer
@@ -22,10 +22,10 @@ from rdd.apiserver.auth.tokens import TokenIssuer
 from rdd.apiserver.components import Core
 from rdd.apiserver.endpoints import version
 from rdd.apiserver.endpoints.discovery import DiscoveryEndpoint
-from rdd.apiserver.endpoints.health import HealthEndpoint
+from rdd.apiserver.endpoints.health import HealthEndpoint, service_levels
 from rdd.apiserver.endpoints.metrics import ServerMetrics
 from rdd.apiserver.endpoints.openapi import OpenApiEndpoint
-from rdd.apiserver.http import responses
+from rdd.apiserver.http import negotiation, responses
 from rdd.apiserver.http.request import AnyResponse, Request, Response
 from rdd.apiserver.passthrough.routing import PassthroughRoutes
 from rdd.apiserver.resources import Resource, ResourceRegistry
@@ -89,6 +89,7 @@ def make_routes(
         "/openapi/v3": documents.handle,
         "/version": version.handler(version_suffix),
         "/metrics": partial(_metrics, metrics=metrics),
+        "/metrics/slis": partial(_service_levels, health=tuple(health)),
     }
     routes.prefixes += [
         ("/api/", discovery.handle),
@@ -121,28 +122,23 @@ async def _index(request: Request, *, routes: Routes, registry: ResourceRegistry
     return responses.value(request, {"paths": sorted(paths - {""})})
 
 
+async def _service_levels(request: Request, *, health: tuple[HealthEndpoint, ...]) -> AnyResponse:
+    text = service_levels(health).encode()
+    return Response(200, text, content_type="text/plain; version=0.0.4; charset=utf-8")
+
+
 async def _metrics(request: Request, *, metrics: ServerMetrics) -> AnyResponse:
     return Response(
         200, metrics.render().encode(), content_type="text/plain; version=0.0.4; charset=utf-8"
     )
 
 
-def _check_published(request: Request, media: str) -> None:
-    """Raise MethodNotAllowed or NotAcceptable as the route of a published document does."""
-    if request.method != "GET":
-        raise errors.MethodNotAllowed()
-    accept = request.headers.get("Accept", "") or "*/*"
-    if not any(p.partition(";")[0].strip() in ("*/*", media) for p in accept.split(",")):
-        text = f"406: Not Acceptable\n\nAvailable representations: {media}"
-        raise errors.NotAcceptable(text, details={})
-
-
 async def _openid_configuration(request: Request, *, issuer: TokenIssuer) -> AnyResponse:
-    _check_published(request, mediatypes.JSON)
+    negotiation.check_published(request, mediatypes.JSON)
     host = request.headers.get("Host", "") or "localhost"
     return issuer.discovery(f"https://{host}/openid/v1/jwks")
 
 
 async def _openid_keys(request: Request, *, issuer: TokenIssuer) -> AnyResponse:
-    _check_published(request, "application/jwk-set+json")
+    negotiation.check_published(request, "application/jwk-set+json")
     return issuer.key_set()

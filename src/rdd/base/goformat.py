@@ -23,6 +23,19 @@ def plain(value: Any) -> str:
     return "<nil>" if value is None else govalue.value(value)
 
 
+def as_text(value: Any) -> str:
+    """Return the value as `%s` prints it, which marks everything but text: `%!s(int64=1)`."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        return "map[" + " ".join(f"{k}:{as_text(value[k])}" for k in sorted(value)) + "]"
+    if isinstance(value, list):
+        return "[" + " ".join(as_text(v) for v in value) + "]"
+    if value is None:
+        return "%!s(<nil>)"
+    return f"%!s({type_name(value)}={govalue.value(value)})"
+
+
 def syntax(value: Any) -> str:
     """Return the value as `%#v` prints it: `map[string]interface {}{"a":1}`."""
     if isinstance(value, dict):

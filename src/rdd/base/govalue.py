@@ -37,14 +37,14 @@ def number(value: float) -> str:
 
 
 def plain(value: float) -> str:
-    """Return a number as %v prints it: with an exponent below 1e-4 and from 1e21."""
+    """Return a number as %v prints it: with an exponent below 1e-4 and from 1e6 (floats)."""
     if isinstance(value, int):
         return str(value)
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
         return "+Inf" if value > 0 else "-Inf"
-    if value == 0 or 1e-4 <= abs(value) < 1e21:
+    if value == 0 or 1e-4 <= abs(value) < 1e6:
         return _positional(value)
     return _exponential(value)
 
@@ -113,5 +113,6 @@ def value(item: Any) -> str:
     if isinstance(item, bool):
         return "true" if item else "false"
     if isinstance(item, int | float):
-        return plain(item)
+        # Go reads an integer that does not fit an int64 as a float64.
+        return plain(item if -(2**63) <= item < 2**63 else float(item))
     return json_text(item)

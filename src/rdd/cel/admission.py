@@ -96,8 +96,13 @@ NAMESPACE = t.object_type(
 """The type of `namespaceObject`."""
 
 
-def environment(*, has_params: bool = False, has_authorizer: bool = True) -> Environment:
-    """Return the environment of an admission expression; `variables` come with `Variables`."""
+def environment(
+    *, has_params: bool = False, has_authorizer: bool = True, is_mutation: bool = False
+) -> Environment:
+    """Return the environment of an admission expression; `variables` come with `Variables`.
+
+    Expressions of a mutation may construct objects (`rdd.cel.mutation`).
+    """
     variables = {
         "object": t.DYN,
         "oldObject": t.DYN,
@@ -109,6 +114,12 @@ def environment(*, has_params: bool = False, has_authorizer: bool = True) -> Env
     if has_authorizer:
         variables["authorizer"] = t.AUTHORIZER
         variables["authorizer.requestResource"] = t.RESOURCE_CHECK
+    if is_mutation:
+        from rdd.cel import mutation
+
+        return Environment(
+            variables, object_types=mutation.object_type, functions=mutation.FUNCTIONS
+        )
     return Environment(variables)
 
 
@@ -164,28 +175,33 @@ class Variables:
     def __init__(self, environment: Environment, named: Iterable[tuple[str, str]]) -> None:
         self._programs: dict[str, Program] = {}
         self.errors: dict[str, str] = {}
-        fields: dict[str, t.Type] = {}
-        self.environment = _with_variables(environment, fields)
+        self._fields: dict[str, t.Field] = {}
+        self._base = environment
+        self.environment = _with_variables(environment, {})
         for name, expression in named:
-            try:
-                program = self.environment.compile(expression)
-            except ProgramError as error:
-                self.errors[name] = f"program instantiation failed: {error}"
-                fields[name] = t.DYN
-            except CompileError as error:
-                self.errors[name] = f"compilation failed: {error}"
-                fields[name] = t.DYN
-            else:
-                self._programs[name] = program
-                fields[name] = program.result_type
-            self.environment = _with_variables(environment, fields)
+            self.add(name, expression)
+
+    def add(self, name: str, expression: str) -> None:
+        """Declare one more variable, which those before it cannot read."""
+        try:
+            program = self.environment.compile(expression)
+        except ProgramError as error:
+            self.errors[name] = f"program instantiation failed: {error}"
+            self._fields[name] = t.Field(name, t.DYN)
+        except CompileError as error:
+            self.errors[name] = f"compilation failed: {error}"
+            self._fields[name] = t.Field(name, t.DYN)
+        else:
+            self._programs[name] = program
+            self._fields[name] = t.Field(name, program.result_type)
+        self.environment = _with_variables(self._base, self._fields)
 
     def bind(self, bindings: Mapping[str, Any], *, budget: Budget) -> dict[str, Any]:
         """Return the value of `variables` for one request; reading it evaluates."""
         return _Values(self._programs, self.errors, bindings, budget)
 
 
-def _with_variables(environment: Environment, fields: Mapping[str, t.Type]) -> Environment:
+def _with_variables(environment: Environment, fields: Mapping[str, t.Field]) -> Environment:
     return environment.extended({"variables": t.object_type("kubernetes.variables", fields)})
 
 

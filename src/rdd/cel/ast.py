@@ -127,14 +127,29 @@ class MapLiteral(Node):
 
 
 @dataclass(slots=True, eq=False)
+class ObjectField:
+    """`name: value` or `?name: value` of an object."""
+
+    pos: int
+    name: str
+    value: Node
+    optional: bool = False
+
+
+@dataclass(slots=True, eq=False)
 class ObjectLiteral(Node):
-    """`Name{field: value}`; parsed so that the checker can refuse it by name."""
+    """`Name{field: value}`; only environments with object types accept it."""
 
     name: str
-    values: list[Node]
+    fields: list[ObjectField]
+
+    @property
+    def values(self) -> list[Node]:
+        """Return the values of all fields."""
+        return [f.value for f in self.fields]
 
     def __post_init__(self) -> None:
-        self.depth = 1 + max((v.depth for v in self.values), default=0)
+        self.depth = 1 + max((f.value.depth for f in self.fields), default=0)
 
 
 @dataclass(slots=True, eq=False)

@@ -10,7 +10,8 @@ Literals of lists and maps must be homogeneous, as Kubernetes demands; only the
 arguments of `format` may be of different types.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from operator import is_
 
 from rdd.cel import types as t
 from rdd.cel.ast import (
@@ -21,6 +22,7 @@ from rdd.cel.ast import (
     Literal,
     MapLiteral,
     Node,
+    ObjectField,
     ObjectLiteral,
     Select,
     qualified_name,
@@ -64,9 +66,12 @@ class Substitution:
             if found is not None:
                 return self.apply(found, final=final)
             return t.DYN if final else candidate
-        if not candidate.params or not t.has_params(candidate):
+        if not candidate.params:
             return candidate
-        return self._rebuilt(candidate, tuple(self.apply(p, final=final) for p in candidate.params))
+        params = tuple([self.apply(p, final=final) for p in candidate.params])
+        if all(map(is_, params, candidate.params)):
+            return candidate
+        return self._rebuilt(candidate, params)
 
     @staticmethod
     def _rebuilt(candidate: t.Type, params: tuple[t.Type, ...]) -> t.Type:
@@ -128,18 +133,25 @@ class Substitution:
         self._found[name] = found
 
     def _occurs(self, name: str, candidate: t.Type) -> bool:
-        candidate = self.apply(candidate)
-        if candidate.kind is t.K_PARAM:
-            return candidate.name == name
-        return any(self._occurs(name, p) for p in candidate.params)
+        return _mentions(self.apply(candidate), name)
+
+
+def _mentions(candidate: t.Type, name: str) -> bool:
+    if candidate.kind is t.K_PARAM:
+        return candidate.name == name
+    return any(_mentions(p, name) for p in candidate.params)
 
 
 class Checker:
     """One check of one expression against variables and functions."""
 
     def __init__(
-        self, variables: Mapping[str, t.Type], functions: Mapping[str, tuple[Overload, ...]]
+        self,
+        variables: Mapping[str, t.Type],
+        functions: Mapping[str, tuple[Overload, ...]],
+        object_types: Callable[[str], t.Type | None] = lambda _: None,
     ) -> None:
+        self._object_types = object_types
         self._variables = variables
         self._functions = functions
         self._scopes: list[dict[str, t.Type]] = []
@@ -403,10 +415,26 @@ class Checker:
         return t.ERROR
 
     def _object(self, node: ObjectLiteral) -> t.Type:
-        for value in node.values:
-            self._check(value)
-        self._report(node, f"undeclared reference to '{node.name}' (in container '')")
-        return t.ERROR
+        found = self._object_types(node.name)
+        for field in node.fields:
+            value = self._check(field.value)
+            if field.optional:
+                value = self._unwrapped(field.value, value)
+            if found is not None:
+                self._check_object_field(found, field, value)
+        if found is None:
+            self._report(node, f"undeclared reference to '{node.name}' (in container '')")
+            return t.ERROR
+        return found
+
+    def _check_object_field(self, found: t.Type, field: ObjectField, value: t.Type) -> None:
+        declared = found.fields.get(field.name)
+        if declared is None:
+            self.issues.append(Issue(field.pos, f"undefined field '{field.name}'"))
+        elif not self._substitution.assign(declared.type, value):
+            actual = self._substitution.apply(value, final=True)
+            text = f"expected type of field '{field.name}' is '{declared.type}' but provided type "
+            self.issues.append(Issue(field.pos, f"{text}is '{actual}'"))
 
     def _comprehension(self, node: Comprehension) -> t.Type:
         range_type = self._substitution.apply(self._check(node.iter_range))

@@ -24,16 +24,17 @@ from rdd.cel.ast import (
     Literal,
     MapLiteral,
     Node,
+    ObjectLiteral,
     Select,
 )
 from rdd.cel.checker import constant_type, is_variable
 from rdd.cel.closures import Frame, Run
 from rdd.cel.errors import CostExceeded, EvaluationError, NoSuchOverload, ProgramError
-from rdd.cel.estimates import LIST_COST, MAP_COST
+from rdd.cel.estimates import LIST_COST, MAP_COST, OBJECT_COST
 from rdd.cel.library.operators import index, shown_key
 from rdd.cel.library.optionals import optional_index, optional_select
 from rdd.cel.readers import reader
-from rdd.cel.values import NONE, Optional, no_such_overload
+from rdd.cel.values import NONE, ObjectValue, Optional, no_such_overload
 
 _CONVERSIONS = frozenset(
     ("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "uint")
@@ -88,6 +89,8 @@ class Compiler:
             return self._list(node)
         if isinstance(node, MapLiteral):
             return self._map(node)
+        if isinstance(node, ObjectLiteral):
+            return self._object(node)
         assert isinstance(node, Comprehension)
         return self._comprehension(node)
 
@@ -196,6 +199,23 @@ class Compiler:
                     raise EvaluationError("unsupported key type")
                 if key in result:
                     raise EvaluationError(f"Failed with repeated key {shown_key(key)}")
+                result[key] = value
+            return result
+
+        return build
+
+    def _object(self, node: ObjectLiteral) -> Run:
+        fields = [(f.name, self.run(f.value), f.optional) for f in node.fields]
+        name = node.name
+
+        def build(frame: Frame) -> ObjectValue:
+            result = ObjectValue(name)
+            for key, run, is_optional in fields:
+                value = run(frame)
+                if is_optional:
+                    if value is NONE:
+                        continue
+                    value = closures.some(value)
                 result[key] = value
             return result
 
@@ -400,6 +420,8 @@ class Compiler:
             return MAP_COST + sum(
                 self.fixed_cost(e.key) + self.fixed_cost(e.value) for e in node.entries
             )
+        if isinstance(node, ObjectLiteral):
+            return OBJECT_COST + sum(map(self.fixed_cost, node.values))
         if isinstance(node, Comprehension):
             parts = (node.iter_range, node.accu_init, node.result)
             return sum(map(self.fixed_cost, parts))

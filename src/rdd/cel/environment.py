@@ -7,7 +7,8 @@ compiling costs a thousand times as much as evaluating. Each evaluation is held
 to a `Budget`.
 """
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rdd.cel import types as t
@@ -23,6 +24,7 @@ from rdd.cel.errors import (
     ProgramError,
 )
 from rdd.cel.estimates import CostEstimate
+from rdd.cel.functions import Overload
 from rdd.cel.library import FUNCTIONS
 from rdd.cel.parser import parse
 from rdd.cel.readers import reader
@@ -115,21 +117,33 @@ class Environment:
     """The variables of expressions.
 
     `size_root` is the type the cost estimate looks up sizes in, for variables
-    that come from a schema with bounds.
+    that come from a schema with bounds. `object_types` returns the types that
+    expressions may construct, `functions` are further ones.
     """
 
-    def __init__(self, variables: Mapping[str, t.Type], *, size_root: t.Type | None = None) -> None:
+    def __init__(
+        self,
+        variables: Mapping[str, t.Type],
+        *,
+        size_root: t.Type | None = None,
+        object_types: Callable[[str], t.Type | None] = lambda _: None,
+        functions: Mapping[str, tuple[Overload, ...]] | None = None,
+    ) -> None:
         self.variables: dict[str, t.Type] = dict(variables)
         self._size_root = size_root
+        self._object_types = object_types
+        self._functions = {**FUNCTIONS, **functions} if functions else FUNCTIONS
 
     def extended(self, variables: Mapping[str, t.Type]) -> "Environment":
         """Return an environment with more variables."""
-        return Environment({**self.variables, **variables}, size_root=self._size_root)
+        found = copy.copy(self)
+        found.variables = {**self.variables, **variables}
+        return found
 
     def compile(self, expression: str, *, expect: t.Type | None = None) -> Program:
         """Compile an expression. Raises CompileError, also when it is not of type `expect`."""
         tree = parse(expression)
-        checker = Checker(self.variables, FUNCTIONS)
+        checker = Checker(self.variables, self._functions, self._object_types)
         checker.check(tree)
         if checker.issues:
             raise CompileError(expression, checker.issues)

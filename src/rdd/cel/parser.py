@@ -10,6 +10,8 @@ deeper than MAX_DEPTH: hostile expressions are refused before they can overflow
 the interpreter's stack.
 """
 
+import sys
+
 from rdd.cel import macros
 from rdd.cel import types as t
 from rdd.cel.ast import (
@@ -20,6 +22,7 @@ from rdd.cel.ast import (
     MapEntry,
     MapLiteral,
     Node,
+    ObjectField,
     ObjectLiteral,
     Select,
     qualified_name,
@@ -29,8 +32,13 @@ from rdd.cel.escaping import RESERVED
 from rdd.cel.lexer import Token, tokenize, unquote
 from rdd.cel.values import MAX_INT, MAX_UINT, Uint
 
-MAX_DEPTH = 100
-"""Nesting of an expression. Each level takes up to five frames of the interpreter's 1000."""
+MAX_DEPTH = 250
+"""Nesting of an expression, as in cel-go."""
+_DEEP = 60
+"""Up to this depth all passes over a tree fit into the interpreter's default of 1000 frames."""
+_FRAMES = 1000 + 14 * MAX_DEPTH
+"""Enough for the deepest tree: parsing takes up to five frames for a level, a nested macro up to
+twelve in the checker."""
 
 MAX_CODE_POINTS = 100_000
 
@@ -47,6 +55,16 @@ _EXPRESSION_START = (
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', "
     "NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
 )
+
+
+def _allow_frames() -> None:
+    """Let the interpreter recurse as deep as the deepest tree needs.
+
+    The limit stays: programs of the tree run later, in any thread. Frames of Python functions
+    are on the heap, so that a higher limit costs no stack.
+    """
+    if sys.getrecursionlimit() < _FRAMES:
+        sys.setrecursionlimit(_FRAMES)
 
 
 class _SyntaxError(Exception):
@@ -118,12 +136,16 @@ class _Parser:
         return token
 
     def _bounded(self, node: Node) -> Node:
+        if node.depth > _DEEP:
+            _allow_frames()
         if node.depth > MAX_DEPTH:
             raise _SyntaxError(-1, f"expression recursion limit exceeded: {MAX_DEPTH}")
         return node
 
     def _expression(self) -> Node:
         self._nesting += 1
+        if self._nesting > _DEEP:
+            _allow_frames()
         if self._nesting > MAX_DEPTH:
             raise _SyntaxError(-1, f"expression recursion limit exceeded: {MAX_DEPTH}")
         condition = self._binary(1)
@@ -297,16 +319,16 @@ class _Parser:
         return entries
 
     def _object(self, name: str, opening: Token) -> Node:
-        values: list[Node] = []
+        fields: list[ObjectField] = []
         while self._tokens[self._next].kind != "}":
-            self._accept("?")
-            self._expect("ident")
-            self._expect(":")
-            values.append(self._expression())
+            is_optional = self._accept("?") is not None
+            field = self._expect("ident")
+            colon = self._expect(":")
+            fields.append(ObjectField(colon.pos, field.text, self._expression(), is_optional))
             if self._accept(",") is None:
                 break
         self._expect("}")
-        return ObjectLiteral(opening.pos, name, values)
+        return ObjectLiteral(opening.pos, name, fields)
 
     def _string(self, token: Token) -> Node:
         try:

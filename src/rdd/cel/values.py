@@ -73,6 +73,16 @@ class Duration:
         return f"Duration({self.ns})"
 
 
+class ObjectValue(dict[str, Any]):
+    """An object that an expression constructs: its fields, and the name of its type."""
+
+    __slots__ = ("type_name",)
+
+    def __init__(self, type_name: str) -> None:
+        super().__init__()
+        self.type_name = type_name
+
+
 class Optional:
     """A value that may be absent; `NONE` is the absent one."""
 

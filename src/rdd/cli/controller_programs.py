@@ -17,12 +17,13 @@ from rdd.base.gotext import quote
 from rdd.cli.commands.table import GLOBAL
 from rdd.cli.framework.entry import SYSTEMS, output_format, report_unexpected
 from rdd.cli.framework.environment import Environment
-from rdd.cli.framework.errors import FAILED, INTERRUPTED, CommandError
+from rdd.cli.framework.errors import FAILED, CommandError
 from rdd.cli.framework.flags import Parser
 from rdd.cli.framework.help import flag_table
 from rdd.cli.framework.logline import Level, Log, parse_format
 from rdd.cli.framework.types import Flag, Flags
 from rdd.host.errors import HostError
+from rdd.host.interrupts import run_interruptible
 from rdd.host.signals import replace_process
 
 PROGRAMS = ("rdd", "app", "lima", "containers", "mock")
@@ -33,6 +34,7 @@ FLAGS = (
     Flag("instance", "instance to work for (default: RDD_INSTANCE, else 2)"),
     Flag("health-port", "port of /healthz, /readyz; 0: 8081+4·index of the instance", kind="int"),
     Flag("metrics-port", "port of /metrics; 0: 8080+4·index of the instance", kind="int"),
+    Flag("open-metrics", "serve /metrics to every local user, without a token", kind="bool"),
     Flag(
         "lease-duration",
         "after this time without a sign of life another process may take over; whole seconds",
@@ -70,12 +72,10 @@ def mock_controller() -> int:
 
 def _main(group: str) -> int:
     # A stream that the caller closed is None.
-    return run(
-        group,
-        sys.argv[1:],
-        os.environ,
-        stdout=sys.stdout or open(os.devnull, "w"),  # noqa: PTH123 - lives as long as we
-        stderr=sys.stderr or open(os.devnull, "w"),  # noqa: PTH123
+    stdout = sys.stdout or open(os.devnull, "w")  # noqa: PTH123, SIM115 - open until exit
+    stderr = sys.stderr or open(os.devnull, "w")  # noqa: PTH123, SIM115
+    return run_interruptible(
+        lambda: run(group, sys.argv[1:], os.environ, stdout=stdout, stderr=stderr)
     )
 
 
@@ -107,8 +107,6 @@ def run(
     except (CommandError, HostError) as error:
         log.failure(str(error), exit_code=FAILED)
         return FAILED
-    except KeyboardInterrupt:
-        return INTERRUPTED
     except Exception as error:
         return report_unexpected(error, log, log.level in ("debug", "trace"), stderr)
 
@@ -159,6 +157,7 @@ def _serve(group: str, flags: Flags, environment: Environment, log: Log) -> None
         names=catalog.PROGRAMS[group],
         health_port=flags.integer("health-port") or instance.ports.health,
         metrics_port=flags.integer("metrics-port") or instance.ports.metrics,
+        has_open_metrics=flags.truth("open-metrics"),
         version=version(),
         lease_s=int(flags.seconds("lease-duration")),
         environment=environment.variables,

@@ -221,14 +221,16 @@ class Client:
         label_selector: str = "",
         field_selector: str = "",
         metadata_only: bool = False,
+        with_state: bool = False,
         keep: Keep | None = None,
         timeout_s: int = 0,
     ) -> AsyncGenerator[Event, None]:
         """Yield changes after a resource version (without one: existing objects first).
 
         Ends when the server ends the watch. An ERROR event is raised (Expired or
-        Gone: list again). `keep` gets the raw line of each event before it is
+        Gone: list again). `keep` gets type and object of each event before it is
         decoded and drops it by returning False; bookmarks and errors bypass it.
+        `with_state`: a bookmark follows the existing objects (`Event.ends_state`).
         Use `contextlib.aclosing` to leave early.
         """
         query = _query(
@@ -240,15 +242,19 @@ class Client:
         timeout_s = timeout_s or self.transport.watch_timeout_s
         if timeout_s:
             query["timeoutSeconds"] = [str(timeout_s)]
-        if self.transport.wants_bookmarks:
+        if with_state:
+            query["sendInitialEvents"], query["resourceVersionMatch"] = ["true"], ["NotOlderThan"]
+        if self.transport.wants_bookmarks or with_state:
             query["allowWatchBookmarks"] = ["true"]
         headers = {**self._headers, **self._accept(metadata_only)}
         call = Call("GET", resource.path(namespace), query, headers)
-        lines = self.transport.watch(call, _filter(keep) if keep is not None else None)
-        async with aclosing(lines):
+        encoded = self.transport.watch(call, _filter(keep) if keep is not None else None)
+        async with aclosing(encoded):
             try:
-                async for line in lines:
-                    yield _event(line, metadata_only)
+                async for event in encoded:
+                    if event.type == "ERROR":
+                        raise errors.from_status(orjson.loads(event.head + event.body))
+                    yield Event(event.type, event, metadata_only=metadata_only)
             except WatchRejected as rejected:
                 raise _error(rejected.reply) from None
 
@@ -401,22 +407,9 @@ def _error(reply: Reply) -> errors.ApiError:
     return error_of_reply(reply.status, reply.body, retry_after=retry_after)
 
 
-def _event(line: bytes, metadata_only: bool) -> Event:
-    type_ = _type(line)
-    if type_ == "ERROR":
-        raise errors.from_status(orjson.loads(line)["object"])
-    return Event(type_, line, metadata_only=metadata_only)
-
-
-def _type(line: bytes) -> str:
-    if line.startswith(b'{"type":"'):
-        return line[9 : line.index(b'"', 9)].decode()
-    return str(orjson.loads(line)["type"])
-
-
 def _filter(keep: Keep) -> Keep:
-    def passes(line: bytes) -> bool:
-        return keep(line) or line.startswith((b'{"type":"BOOKMARK"', b'{"type":"ERROR"'))
+    def passes(type_: str, body: bytes) -> bool:
+        return keep(type_, body) or type_ in ("BOOKMARK", "ERROR")
 
     return passes
 

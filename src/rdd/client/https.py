@@ -19,7 +19,14 @@ from rdd.client import kubeconfig
 from rdd.client.errors import Unreachable
 from rdd.client.kubeconfig import ConnectionConfig, KubeconfigError
 from rdd.client.tls import client_context
-from rdd.client.transport import Call, Keep, Reply, WatchRejected
+from rdd.client.transport import (
+    Call,
+    EncodedEvent,
+    Keep,
+    Reply,
+    WatchRejected,
+    event_of_line,
+)
 
 CONNECT_TIMEOUT_S = 10.0
 REQUEST_TIMEOUT_S = 60.0
@@ -35,6 +42,7 @@ class HttpsTransport:
     saves_bytes = True
     watch_timeout_s = WATCH_TIMEOUT_S
     wants_bookmarks = True
+    streams_state = False
 
     def __init__(
         self, connection: ConnectionConfig, *, reload: Callable[[], ConnectionConfig] | None = None
@@ -62,8 +70,8 @@ class HttpsTransport:
         async with self._send(call, aiohttp.ClientTimeout(total=REQUEST_TIMEOUT_S)) as response:
             return await _reply(response)
 
-    async def watch(self, call: Call, keep: Keep | None) -> AsyncGenerator[bytes, None]:
-        """Yield the lines of a watch."""
+    async def watch(self, call: Call, keep: Keep | None) -> AsyncGenerator[EncodedEvent, None]:
+        """Yield the events of a watch."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S)
         async with self._send(call, timeout) as response:
             if response.status != 200:
@@ -71,9 +79,9 @@ class HttpsTransport:
             rest = b""
             async for data in response.content.iter_any():
                 *lines, rest = (rest + data).split(b"\n")
-                for line in lines:
-                    if line and (keep is None or keep(line)):
-                        yield line
+                for event in map(event_of_line, filter(None, lines)):
+                    if keep is None or keep(event.type, event.body):
+                        yield event
 
     async def close(self) -> None:
         """Close all connections."""

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rdd.client.errors import ClientError
+from rdd.host.files import open_new
 
 CLUSTER = "root"
 ADMIN_CONTEXT, ADMIN_USER = "root", "system-admin"
@@ -305,7 +306,7 @@ def render(server: str, *, authority: str, admin_token: str, reader_token: str =
 def write(path: Path, text: str) -> None:
     """Replace a file atomically; only its owner can read it."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    descriptor = open_new(temporary)
     with os.fdopen(descriptor, "w") as out:
         out.write(text)
     temporary.replace(path)

@@ -16,6 +16,9 @@ resource version seen, without an event. Failures are retried with exponential
 backoff for as long as the caller iterates. Only NotFound is raised: retrying does
 not help while a resource is not served. Between RELIST and SYNCED the absence of
 an object means nothing.
+
+In-process the list is the beginning of the watch (`Transport.streams_state`): `keep` then drops
+objects before they are copied or decoded, and a consumer pays only for those it wants.
 """
 
 import logging
@@ -54,14 +57,19 @@ async def list_and_watch(
     metadata_only: bool = False,
     keep: Keep | None = None,
 ) -> AsyncGenerator[Event, None]:
-    """Yield the stream described above. `keep` applies to changes, not to listed objects."""
+    """Yield the stream described above.
+
+    `keep` applies to changes; it MAY apply to listed objects, too.
+    """
     backoff = make_backoff()
     version = ""
     reported = ""
+    streams_state = client.transport.streams_state
     while True:
         try:
             if not version:
-                yield Event("RELIST", b"", object_={})
+                yield Event("RELIST", None, object_={})
+            if not version and not streams_state:
                 listed = ""
                 async for page in client.pages(
                     resource,
@@ -71,10 +79,10 @@ async def list_and_watch(
                     metadata_only=metadata_only,
                 ):
                     for item in page.items:
-                        yield Event("ADDED", b"", object_=item)
+                        yield Event("ADDED", None, object_=item)
                     listed = page.resource_version
                 version, reported = listed, ""
-                yield Event("SYNCED", b"", object_={})
+                yield Event("SYNCED", None, object_={})
             changes = client.watch(
                 resource,
                 namespace=namespace,
@@ -82,6 +90,7 @@ async def list_and_watch(
                 label_selector=label_selector,
                 field_selector=field_selector,
                 metadata_only=metadata_only,
+                with_state=not version,
                 keep=keep,
             )
             async with aclosing(changes):
@@ -89,6 +98,13 @@ async def list_and_watch(
                     backoff.reset()
                     if event.type != "BOOKMARK":
                         yield event
+                        if not version:
+                            continue  # a part of the state; only its end can be resumed from
+                    elif not version:
+                        if not event.ends_state:
+                            continue
+                        reported = ""
+                        yield Event("SYNCED", None, object_={})
                     version = event.object["metadata"]["resourceVersion"]
         except errors.NotFound:
             raise

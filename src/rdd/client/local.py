@@ -7,7 +7,8 @@ needs are parameters, and their results are duck-typed:
 
     LocalTransport(server.handle, partial(Request, user=user))
 
-The lines of a watch pass through a `_Pipe`, which is the server's writer. `keep`
+The events of a watch pass through a `_Pipe`, which is the server's writer. The server
+hands over the bytes that it keeps (`push_event`), so an event costs no copy. `keep`
 runs while the server writes, so an unwanted event costs a function call and wakes
 no task. The server disconnects a reader that lags by more than
 `MAX_BEHIND_BYTES`, as on a socket.
@@ -19,7 +20,14 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, Protocol
 
 from rdd.client.errors import Unreachable
-from rdd.client.transport import Call, Keep, Reply, WatchRejected
+from rdd.client.transport import (
+    Call,
+    EncodedEvent,
+    Keep,
+    Reply,
+    WatchRejected,
+    event_of_line,
+)
 
 MAX_BEHIND_BYTES = 8 * 1024 * 1024
 _ROOM_BYTES = 1024 * 1024
@@ -41,6 +49,7 @@ class LocalTransport:
     saves_bytes = False
     watch_timeout_s = _FOREVER_S
     wants_bookmarks = False
+    streams_state = True
 
     def __init__(
         self, handle: Callable[[Any], Awaitable[Any]], make_request: RequestFactory
@@ -62,8 +71,8 @@ class LocalTransport:
             raise Unreachable(str(error)) from error
         return Reply(response.status, b"".join(whole.pieces), headers)
 
-    async def watch(self, call: Call, keep: Keep | None) -> AsyncGenerator[bytes, None]:
-        """Yield the lines of a watch until the server ends it."""
+    async def watch(self, call: Call, keep: Keep | None) -> AsyncGenerator[EncodedEvent, None]:
+        """Yield the events of a watch until the server ends it."""
         response = await self._send(call)
         produce = getattr(response, "produce", None)
         if produce is None:
@@ -82,8 +91,8 @@ class LocalTransport:
 
         producer = asyncio.get_running_loop().create_task(run(), name=f"rdd-watch {call.path}")
         try:
-            while (line := await pipe.next()) is not None:
-                yield line
+            while (event := await pipe.next()) is not None:
+                yield event
         finally:
             pipe.leave()
             producer.cancel()
@@ -119,11 +128,11 @@ class _Whole:
 class _Pipe:
     """The server's writer and the client's reader of one watch."""
 
-    __slots__ = ("_error", "_gone", "_has_ended", "_keep", "_lines", "_reader", "_room", "_size")
+    __slots__ = ("_error", "_events", "_gone", "_has_ended", "_keep", "_reader", "_room", "_size")
 
     def __init__(self, keep: Keep | None) -> None:
         self._keep = keep
-        self._lines: deque[bytes] = deque()
+        self._events: deque[EncodedEvent] = deque()
         self._size = 0
         self._reader: asyncio.Future[None] | None = None
         self._room: asyncio.Future[None] | None = None
@@ -153,35 +162,43 @@ class _Pipe:
         """Return when the reader has left."""
         await asyncio.shield(self._gone)
 
+    def push_event(self, type_: str, head: bytes, body: bytes) -> bool:
+        """Queue an event by reference; the result is that of `push`."""
+        if self._gone.done():
+            return False
+        self._add(EncodedEvent(type_, head, body))
+        return self._size <= MAX_BEHIND_BYTES
+
     def _take(self, data: bytes) -> None:
         # The server writes whole lines, nearly always a single one.
-        keep = self._keep
-        for line in data.split(b"\n"):
-            if line and (keep is None or keep(line)):
-                self._lines.append(line)
-                self._size += len(line)
-        if self._lines:
+        for line in filter(None, data.split(b"\n")):
+            self._add(event_of_line(line))
+
+    def _add(self, event: EncodedEvent) -> None:
+        if self._keep is None or self._keep(event.type, event.body):
+            self._events.append(event)
+            self._size += len(event.body)
             self._wake(self._reader)
 
     # -- the reader's side
 
-    async def next(self) -> bytes | None:
-        """Return the next line; None at the end. Raises the producer's error behind the last."""
-        while not self._lines:
+    async def next(self) -> EncodedEvent | None:
+        """Return the next event; None at the end. Raises the producer's error behind the last."""
+        while not self._events:
             if self._has_ended:
                 if self._error is not None:
                     raise self._error
                 return None
             self._reader = asyncio.get_running_loop().create_future()
             await self._reader
-        line = self._lines.popleft()
-        self._size -= len(line)
+        event = self._events.popleft()
+        self._size -= len(event.body)
         if self._size <= _ROOM_BYTES:
             self._wake(self._room)
-        return line
+        return event
 
     def end(self) -> None:
-        """Mark the end of the lines."""
+        """Mark the end of the events."""
         self._has_ended = True
         self._wake(self._reader)
 

@@ -7,6 +7,7 @@ import orjson
 
 from rdd.api import names
 from rdd.api.types import Object
+from rdd.client.transport import EncodedEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,20 +20,25 @@ class ObjectList:
 
 
 class Event:
-    """One line of a watch; decoded on the first access to its object.
+    """One event of a watch; decoded on the first access to its object.
 
     `type` is ADDED, MODIFIED, DELETED or BOOKMARK. `list_and_watch` adds RELIST
     and SYNCED, whose object is empty.
     """
 
-    __slots__ = ("_metadata_only", "_object", "raw", "type")
+    __slots__ = ("_metadata_only", "_object", "encoded", "type")
 
     def __init__(
-        self, type_: str, raw: bytes, *, metadata_only: bool = False, object_: Object | None = None
+        self,
+        type_: str,
+        encoded: EncodedEvent | None,
+        *,
+        metadata_only: bool = False,
+        object_: Object | None = None,
     ) -> None:
         self.type = type_
-        self.raw = raw
-        """The line as the server wrote it; empty for listed objects."""
+        self.encoded = encoded
+        """The bytes of the server; None for listed objects."""
         self._metadata_only = metadata_only
         self._object = object_
 
@@ -40,10 +46,18 @@ class Event:
     def object(self) -> Object:
         """The object (of a DELETED event: its last state)."""
         if self._object is None:
-            self._object = orjson.loads(self.raw)["object"]
+            assert self.encoded is not None
+            self._object = orjson.loads(self.encoded.head + self.encoded.body)
             if self._metadata_only:
                 self._object = partial(self._object)
         return self._object
+
+    @property
+    def ends_state(self) -> bool:
+        """Whether it is the bookmark behind the existing objects."""
+        if self.type != "BOOKMARK":
+            return False
+        return names.INITIAL_EVENTS_END in (self.object["metadata"].get("annotations") or ())
 
     def __repr__(self) -> str:
         meta = self.object.get("metadata") or {}

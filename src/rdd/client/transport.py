@@ -7,11 +7,13 @@ options, objects and errors; a transport only depends on `Call` and `Reply`.
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+import orjson
 
 Query = dict[str, list[str]]
-Keep = Callable[[bytes], bool]
-"""Returns whether to decode an event of a watch, given its raw line."""
+Keep = Callable[[str, bytes], bool]
+"""Returns whether to decode an event of a watch, given its type and the bytes of its object."""
 
 NO_HEADERS: Mapping[str, str] = {}
 
@@ -38,6 +40,27 @@ class Reply:
     headers: Sequence[tuple[str, str]] = ()
 
 
+class EncodedEvent(NamedTuple):
+    """One event of a watch, not decoded: `head` and `body` together are the JSON of its object.
+
+    In-process, both are the bytes that the server keeps.
+    """
+
+    type: str
+    head: bytes
+    body: bytes
+
+
+def event_of_line(line: bytes) -> EncodedEvent:
+    """Return the event of one line of a watch."""
+    if line.startswith(b'{"type":"') and line.endswith(b"}"):
+        end = line.index(b'"', 9)
+        if line.startswith(b',"object":', end + 1):
+            return EncodedEvent(line[9:end].decode(), b"", line[end + 11 : -1])
+    found = orjson.loads(line)
+    return EncodedEvent(str(found["type"]), b"", orjson.dumps(found["object"]))
+
+
 class Transport(Protocol):
     """Carries calls to one server as one user."""
 
@@ -50,12 +73,16 @@ class Transport(Protocol):
     wants_bookmarks: bool
     """Watches request bookmarks, which shorten the replay after a broken connection."""
 
+    streams_state: bool
+    """A watch can begin with all existing objects, filtered by `keep`: cheaper than a list where
+    nothing has to be copied, decoded or paged."""
+
     async def request(self, call: Call) -> Reply:
         """Return the reply to a call. Raises Unreachable."""
         ...
 
-    def watch(self, call: Call, keep: Keep | None) -> AsyncGenerator[bytes, None]:
-        """Yield the lines of a watch that `keep` accepts, until the server ends it.
+    def watch(self, call: Call, keep: Keep | None) -> AsyncGenerator[EncodedEvent, None]:
+        """Yield the events of a watch that `keep` accepts, until the server ends it.
 
         Any status but 200 MUST be raised as `WatchRejected` before the first line,
         a broken connection as `Unreachable`.

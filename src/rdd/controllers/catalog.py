@@ -9,7 +9,8 @@ pins the sets). Its factory
 is imported when a program runs it, so listing, validating and completing names imports no
 controller.
 
-The daemon runs all but the mock; every other program runs the controllers of one group.
+The daemon runs all but the mock; every other program runs the controllers of one group. The
+group `resources` runs in the daemon only: its cache is that of the user.
 """
 
 import importlib
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from rdd.runtime import Controller
 
 RDD, APP, LIMA, CONTAINERS, MOCK = "rdd", "app", "lima", "containers", "mock"
+RESOURCES = "resources"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class ControllerEntry:
     """Controllers without which it starts, but with limited functionality."""
 
 
-_MIRRORS = ("container", "containernamespace", "image", "volume")
+_MIRRORS = ("container", "containernamespace", "image", "network", "volume")
 
 ENTRIES: tuple[ControllerEntry, ...] = (
     ControllerEntry("notary", RDD, "rdd.controllers.rdd.notary:notary"),
@@ -45,11 +47,12 @@ ENTRIES: tuple[ControllerEntry, ...] = (
         "configmapreplicaset", RDD, "rdd.controllers.rdd.configmapreplicaset:configmapreplicaset"
     ),
     ControllerEntry("hostinfo", RDD, "rdd.controllers.rdd.hostinfo:hostinfo"),
+    ControllerEntry("resource", RESOURCES, "rdd.controllers.resources.controller:resource"),
     ControllerEntry("app", APP, "rdd.controllers.app.app:app", needs=("limavm", "engine")),
     ControllerEntry("demo", APP, "rdd.controllers.app.demo:demo"),
     ControllerEntry("k3s-versions", APP, "rdd.controllers.app.k3s_versions:k3s_versions"),
     ControllerEntry("kubernetes", APP, "rdd.controllers.app.kubernetes:kubernetes", needs=("app",)),
-    ControllerEntry("diagnostics", APP, "rdd.controllers.app.diagnostics:diagnostics"),
+    ControllerEntry("diagnostics", APP, "rdd.controllers.app.diagnostics.controller:diagnostics"),
     ControllerEntry("limavm", LIMA, "rdd.controllers.lima.limavm:limavm"),
     ControllerEntry(
         "engine", CONTAINERS, "rdd.controllers.containers.engine:engine", needs=_MIRRORS
@@ -61,6 +64,7 @@ ENTRIES: tuple[ControllerEntry, ...] = (
         "rdd.controllers.containers.containernamespace:containernamespace",
     ),
     ControllerEntry("image", CONTAINERS, "rdd.controllers.containers.image:image"),
+    ControllerEntry("network", CONTAINERS, "rdd.controllers.containers.network:network"),
     ControllerEntry("volume", CONTAINERS, "rdd.controllers.containers.volume:volume"),
     ControllerEntry("mock", MOCK, "rdd.controllers.mock.controller:mock"),
 )
@@ -74,7 +78,7 @@ def in_groups(*groups: str) -> tuple[str, ...]:
     return tuple(entry.name for entry in ENTRIES if entry.group in groups)
 
 
-EMBEDDED = in_groups(RDD, APP, LIMA, CONTAINERS)
+EMBEDDED = in_groups(RDD, RESOURCES, APP, LIMA, CONTAINERS)
 RDD_CONTROLLER = in_groups(RDD)
 APP_CONTROLLER = in_groups(APP)
 LIMA_CONTROLLER = in_groups(LIMA)

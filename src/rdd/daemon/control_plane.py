@@ -7,90 +7,86 @@ prints.
 """
 
 import asyncio
-import importlib
 import logging
 import socket
 import ssl
+import threading
 import time
-import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rdd.api.errors import ApiError
-from rdd.apiserver.admission import in_process_webhooks
+from rdd.api.errors import MethodNotAllowed
+from rdd.apiserver.admission import exemption, in_process_webhooks
 from rdd.apiserver.auth import certificates
+from rdd.apiserver.http import responses
 from rdd.apiserver.http.listener import HttpServer
-from rdd.apiserver.http.request import Request, User
+from rdd.apiserver.http.request import AnyResponse, Request, User
 from rdd.apiserver.server import ApiServer, ServerOptions, open_server
+from rdd.apiserver.state import codec
 from rdd.client import Client, LocalTransport, kubeconfig
 from rdd.controllers import catalog
-from rdd.controllers.builtin.manager import BuiltinControllers, UnknownControllers, select
-from rdd.controllers.catalog import ControllerEntry
-from rdd.daemon import readiness, renewal
+from rdd.controllers.builtin.manager import (
+    RESOURCE_QUOTA,
+    BuiltinControllers,
+    UnknownControllers,
+    select,
+)
+from rdd.daemon import (
+    connection,
+    daily_backup,
+    flag_files,
+    preloading,
+    quarantine_record,
+    readiness,
+    renewal,
+    upgrades,
+)
+from rdd.daemon.dashboard import Dashboard
+from rdd.daemon.garbage import GarbagePolicy
 from rdd.daemon.idle_timeout import IdleTracker
-from rdd.daemon.managers import composition, program_drain, selection
+from rdd.daemon.loop_watchdog import LoopWatchdog
+from rdd.daemon.managers import composition, program_drain, selection, shutdown_notification
 from rdd.daemon.managers.discovery import EMBEDDED, DiscoveryMap
+from rdd.daemon.options import ServeOptions
+from rdd.daemon.own_objects import is_recreated
+from rdd.daemon.service import backups
 from rdd.daemon.service.errors import ServiceError
 from rdd.daemon.service.record import State
-from rdd.host.directories import make_private_dir
+from rdd.daemon.service_endpoints import ServiceEndpoints
+from rdd.daemon.sharing.parts import Sharing
+from rdd.daemon.teardown import attempt, cancel
+from rdd.host.directories import make_own_dir
 from rdd.host.errors import HostError
 from rdd.host.files import remove, write_atomically
-from rdd.host.sockets import listen_on_loopback
+from rdd.host.processes import descriptor_limit
+from rdd.http.hosts import HostRules
+from rdd.http.limits import WireLimits
 from rdd.instance import Instance
-from rdd.store.contract import Damaged, StoreError, StoreInUse
+from rdd.store.contract import Damaged, Store, StoreError, StoreInUse
+from rdd.store.options import StoreOptions
 from rdd.store.sqlite.store import SqliteStore
 
 if TYPE_CHECKING:
+    from rdd.daemon.managers.elected import ElectedControllers
     from rdd.daemon.managers.embedded import Embedded
 
 log = logging.getLogger("rdd.daemon")
 
 ADMIN = User(kubeconfig.ADMIN_USER, ("system:masters",))
 READER = User(kubeconfig.READER_USER)
-MANAGER = User("system:kube-controller-manager", ("system:masters", "system:authenticated"))
 
+MIN_CONNECTIONS = 64
 _HTTP_DRAIN_S = 2.0
-# Modules that only the first CRD needs: loading them takes 40 ms.
-_FIRST_CRD = (
-    "schema.crd.validation",
-    "schema.validate",
-    "schema.rules.checks",
-    "schema.rules.evaluation",
-    "api.apply",
-)
-
 Report = Callable[[State, str], Awaitable[None]]
 """Called before each stage with the state of the control plane and the name of the stage."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServeOptions:
-    """The options of a control plane."""
-
-    secure_port: int = 6443
-    """Port on 127.0.0.1; another free one is used if it is taken. 0: any."""
-    controllers: str = "*"
-    """Selection of the project's own controllers."""
-    builtin_controllers: str = "*"
-    """Selection of the built-in controllers."""
-    client_ca_file: str = ""
-    """Authorities whose client certificates identify users (common name, organisations)."""
-    version: str = ""
-    """Version of rdd, shown behind the Kubernetes version."""
-    idle_timeout_s: float = 0
-    """Stop after this time without a request; 0: never."""
-    environment: Mapping[str, str] = field(default_factory=dict)
-    """The environment variables of the process, for the controllers."""
-    entries: Sequence[ControllerEntry] = catalog.ENTRIES
-    """The controllers to select from."""
 
 
 class ControlPlane:
     """The parts of a control plane; an attribute exists once its stage has started."""
 
-    store: SqliteStore
+    store: Store
     tls: ssl.SSLContext
     client: Client
     embedded: "Embedded"
@@ -103,17 +99,21 @@ class ControlPlane:
     _socket: socket.socket
     _directory: DiscoveryMap
     _http: HttpServer
-    _builtin: BuiltinControllers
+    _dashboard: Dashboard
+    _builtin: "BuiltinControllers | ElectedControllers"
     _loading: "asyncio.Task[type[Embedded]]"
-    _preloading: "asyncio.Task[None]"
+    _preloading: "asyncio.Task[None] | None" = None
     _following: "asyncio.Task[None]"
     _renewing: "asyncio.Task[None]"
+    _backing_up: "asyncio.Task[None]"
 
     def __init__(self, instance: Instance, options: ServeOptions) -> None:
         """Select the controllers. Raises ServiceError for unknown names."""
         self.instance = instance
         self._options = options
         self._builtin_names, self._names = _selected(options)
+        self._sharing = Sharing(instance, options)
+        self._file_users: Mapping[str, User] = {}
         self.failure: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         """Set when a part ends that must not."""
         self.idle: IdleTracker | None = None
@@ -127,26 +127,31 @@ class ControlPlane:
 
     async def load_controllers(self) -> None:
         """Import the controllers in a thread, while the next stages wait for the disk."""
-        for directory in (
-            self.instance.dir,
-            self.instance.database.parent,
-            self.instance.tls_dir,
-        ):
-            make_private_dir(directory)
-        loading = asyncio.to_thread(_load, self._names, self._options.entries)
+        instance = self.instance
+        for directory in (instance.dir, instance.database.parent, instance.tls_dir):
+            make_own_dir(directory)
+        with suppress(HostError):  # only machines and tools need it, and report why it is missing
+            make_own_dir(instance.short_dir)
+        loading = asyncio.to_thread(preloading.load_controllers, self._names, self._options.entries)
         self._loading = asyncio.create_task(loading, name="rdd-load")
 
     async def cancel_loading(self) -> None:
         """Cancel the import."""
-        await _cancel(self._loading)
+        await cancel(self._loading)
 
     async def open_store(self) -> None:
         """Open and lock the store."""
+        if self._options.store:
+            self.store, self._names = await self._sharing.open_store(self._names)
+            return
+        await asyncio.to_thread(upgrades.back_up_before, self.instance, self._options.version)
+        options = StoreOptions(backup_dir=self.instance.backup_dir, is_readable=codec.is_readable)
         try:
-            self.store = await SqliteStore.open(self.instance.database)
+            self.store = await SqliteStore.open(self.instance.database, options=options)
         except Damaged as error:
             raise ServiceError(
                 f"{error} `rdd service reset` keeps it as a backup and starts with an empty store."
+                + backups.advice(self.instance)
             ) from error
         except StoreInUse as error:
             raise ServiceError(str(error)) from error
@@ -154,6 +159,7 @@ class ControlPlane:
             raise ServiceError(
                 f'cannot use the store "{self.instance.database}": {error}'
             ) from error
+        upgrades.record_version(self.instance, self._options.version)
 
     async def close_store(self) -> None:
         """Close the store."""
@@ -164,15 +170,22 @@ class ControlPlane:
         remove(self.instance.config)
 
     async def issue_certificates(self) -> None:
-        """Issue or renew certificates, bind the port, create the tokens."""
-        self._serving = certificates.ensure_serving(self.instance.tls_dir)
-        self._signing_key = certificates.ensure_signing_key(self.instance.tls_dir)
-        self._socket = listen_on_loopback(self._options.secure_port)
+        """Issue or renew certificates, bind the port, read or create the tokens."""
+        issuer, prepared = self._options.key_issuer, None
+        if issuer is not None:
+            prepared = await asyncio.to_thread(issuer.result)
+        pair, signing_key = prepared or (None, b"")
+
+        def ensure() -> None:
+            directory = self.instance.tls_dir
+            self._serving = certificates.ensure_serving(directory, prepared=pair)
+            self._signing_key = certificates.ensure_signing_key(directory, prepared=signing_key)
+            self.tokens = connection.keep_tokens(self.instance)
+
+        await asyncio.to_thread(self._sharing.use_identity, ensure)
+        self._file_users = flag_files.token_file_users(self._options.token_auth_file)
+        self._socket = connection.listen(self.instance, self._options.secure_port)
         self.address = f"127.0.0.1:{self._socket.getsockname()[1]}"
-        self.tokens = {
-            kubeconfig.ADMIN_CONTEXT: str(uuid.uuid4()),
-            kubeconfig.READER_CONTEXT: str(uuid.uuid4()),
-        }
 
     async def close_socket(self) -> None:
         """Close the port."""
@@ -181,17 +194,47 @@ class ControlPlane:
     async def open_server(self) -> None:
         """Open the API server in this process."""
         version = self._options.version
+        if not self._options.has_user_admission:
+            log.warning(
+                "admission webhooks and policies of users are off in this run "
+                "(--without-user-admission); delete or correct them, then restart without the flag"
+            )
         self.server = await open_server(
             self.store,
             ServerOptions(
-                tokens={
-                    self.tokens[kubeconfig.ADMIN_CONTEXT]: ADMIN,
-                    self.tokens[kubeconfig.READER_CONTEXT]: READER,
-                },
+                tokens=self._users(),
                 signing_key=self._signing_key,
                 address=self.address,
                 version_suffix=f"rdd-{version}" if version else "",
+                has_user_admission=self._options.has_user_admission,
+                audit=flag_files.open_auditor(self._options.audit),
+                counts_quotas=RESOURCE_QUOTA in self._builtin_names,
+                is_recreated=is_recreated,
+                plugins=self._sharing.plugins(self.store),
             ),
+        )
+        quarantine_record.write(self.instance, self.server.core.cache.damaged)
+
+    def _users(self) -> dict[str, User]:
+        """Return the users of the static tokens."""
+        return {
+            **self._file_users,
+            self.tokens[kubeconfig.ADMIN_CONTEXT]: ADMIN,
+            self.tokens[kubeconfig.READER_CONTEXT]: READER,
+        }
+
+    async def _rotate_tokens(self, request: Request) -> AnyResponse:
+        """Replace the tokens of the kubeconfig: old ones are invalid at once, watches end."""
+        if request.method != "POST":
+            raise MethodNotAllowed()
+        self.tokens = await asyncio.to_thread(connection.rotate_tokens, self.instance)
+        await asyncio.to_thread(self._sharing.save_identity)
+        self.server.replace_tokens(self._users())
+        await self._dashboard.end_sessions()
+        self._write_kubeconfig()
+        log.info("the tokens of the kubeconfig have been replaced")
+        return responses.value(
+            request, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
         )
 
     async def close_server(self) -> None:
@@ -199,11 +242,15 @@ class ControlPlane:
         await self.server.close()
 
     async def remove_stale_discovery(self) -> None:
-        """Delete the discovery ConfigMap of the previous run, before a client can read it."""
+        """Delete discovery and shutdown ConfigMaps of the previous run before clients see them."""
         self.server.readyz.add("rdd-controllers", self._why_not_ready)
+        if isinstance(self.store, SqliteStore):
+            self.server.readyz.add("rdd-store", self.store.problem)
+        self.server.routes.prefixes.append((connection.ROTATE_PATH, self._rotate_tokens))
         self.client = Client(LocalTransport(self.server.handle, _internal))
-        self._directory = DiscoveryMap(self.client)
+        self._directory = DiscoveryMap(self.client, is_shared=self.store.is_shared)
         await self._directory.clear()
+        await shutdown_notification.delete_stale_notifications(self.client)
 
     def _why_not_ready(self) -> str:
         if self.is_stopping:
@@ -213,11 +260,45 @@ class ControlPlane:
     async def listen(self) -> None:
         """Serve the API on the port."""
         options = self._options
-        self.tls = _tls(self._serving, options.client_ca_file)
+        self.tls = connection.tls_context(self._serving, options.client_ca_file)
         if options.idle_timeout_s:
             self.idle = IdleTracker(self.server, options.idle_timeout_s, self.instance.lima_home)
-        self._http = HttpServer(self.idle or self.server)
+        self._http = HttpServer(
+            self.idle or self.server,
+            http2=options.http2,
+            hosts=HostRules(
+                certificates.names_of(self._serving)
+                | self._sharing.host_names()
+                | set(options.allowed_hosts),
+                origins=options.allowed_origins,
+            ),
+            # Half of the descriptors: files, sockets of engines and machines need the rest.
+            limits=WireLimits(connections=max(descriptor_limit() // 2, MIN_CONNECTIONS)),
+        )
         await self._http.listen(self._socket, self.tls)
+        log.debug("apiserver listening on https://%s", self.address)
+        await self._sharing.listen(self._http, options.client_ca_file, self._serving)
+
+    async def open_dashboard(self) -> None:
+        """Serve the dashboard on its own port."""
+        ServiceEndpoints(
+            self.instance,
+            self.server.routes,
+            version=self._options.version,
+            variables=self._options.environment,
+        )
+        self._dashboard = Dashboard(
+            self.instance,
+            self.idle or self.server,
+            self.server.routes,
+            admin=ADMIN,
+            version=self._options.version,
+        )
+        await self._dashboard.start()
+
+    async def close_dashboard(self) -> None:
+        """Disconnect the pages."""
+        await self._dashboard.stop()
 
     async def drain_requests(self) -> None:
         """Stop accepting, end all watches, finish the other requests within 2 s."""
@@ -249,14 +330,18 @@ class ControlPlane:
         remove(self.instance.config)
 
     async def preload_schemas(self) -> None:
-        """Import in a thread what the first CRD needs."""
-        self._preloading = asyncio.create_task(
-            asyncio.to_thread(_import, _FIRST_CRD), name="rdd-preload"
-        )
+        """Import in a thread what the first CRD needs; without own controllers when ready."""
+        if self._names:
+            self._preload()
+
+    def _preload(self) -> None:
+        importing = asyncio.to_thread(preloading.load_schemas)
+        self._preloading = asyncio.create_task(importing, name="rdd-preload")
 
     async def cancel_preloading(self) -> None:
         """Cancel the import."""
-        await _cancel(self._preloading)
+        if self._preloading is not None:
+            await cancel(self._preloading)
 
     async def create_manager(self) -> None:
         """Create the discovery ConfigMap and the manager of the daemon's own controllers."""
@@ -272,24 +357,33 @@ class ControlPlane:
                 version=self._options.version,
             ),
             address=self.address,
+            has_open_metrics=self._options.has_open_metrics,
             entries=self._options.entries,
+            sharing=self._sharing.controllers(self.server, self.store, self._names),
         )
 
     async def close_manager(self) -> None:
         """Delete the discovery ConfigMap and release the leases."""
         try:
-            await _attempt(self._directory.clear)
+            await attempt(self._directory.clear)
         finally:
             await self.embedded.stop()
 
     async def start_builtin_controllers(self) -> None:
         """Start the built-in controllers."""
-        self._builtin = BuiltinControllers(
-            self.client,
-            self._builtin_names,
-            root_ca=self._serving.pair.certificate.decode(),
-            on_failure=self.fail,
-        )
+
+        def make(client: Client) -> BuiltinControllers:
+            return BuiltinControllers(
+                client,
+                self._builtin_names,
+                root_ca=self._serving.pair.certificate.decode(),
+                on_failure=self.fail,
+            )
+
+        if self.store.is_shared and self._builtin_names:
+            self._builtin = self._sharing.elected(self.client, make, self.fail)
+        else:
+            self._builtin = make(self.client)
         await self._builtin.start()
 
     async def stop_builtin_controllers(self) -> None:
@@ -302,11 +396,12 @@ class ControlPlane:
         await self._directory.register(EMBEDDED, self.embedded.registration.text())
 
     async def drain_controllers(self) -> None:
-        """Drain the daemon's own controllers, then external programs, in one budget of 45 s."""
+        """Wait for shutdown notifications, then drain own controllers and external programs."""
         began = time.monotonic()
+        await attempt(partial(shutdown_notification.notify_shutdown, self.client))
         await self.embedded.manager.drain()
         left_s = max(composition.DRAIN_S - (time.monotonic() - began), 0)
-        await _attempt(partial(program_drain.wait_for_programs, self.client, timeout_s=left_s))
+        await attempt(partial(program_drain.wait_for_programs, self.client, timeout_s=left_s))
 
     async def follow_programs(self) -> None:
         """Route passthrough requests to external programs as they register."""
@@ -324,11 +419,23 @@ class ControlPlane:
 
     async def unfollow_programs(self) -> None:
         """Remove the routes."""
-        await _cancel(self._following)
+        await cancel(self._following)
 
     async def wait_for_requirements(self) -> None:
         """Wait until CRDs are established and admission webhooks respond."""
         await readiness.wait(self.client, self.embedded.requirements)
+
+    async def back_up_daily(self) -> None:
+        """Copy the database once a day from now on."""
+        is_ours = not self._options.store  # etcd has its own backups
+        self._backing_up = asyncio.create_task(
+            daily_backup.run(self.instance, self.store) if is_ours else asyncio.sleep(0),
+            name="rdd-backup",
+        )
+
+    async def cancel_backups(self) -> None:
+        """Stop copying."""
+        await cancel(self._backing_up)
 
     async def keep_certificates_renewed(self) -> None:
         """Check the certificates twice a day from now on."""
@@ -349,16 +456,25 @@ class ControlPlane:
 
     async def cancel_renewal(self) -> None:
         """Stop checking."""
-        await _cancel(self._renewing)
+        await cancel(self._renewing)
 
     async def announce_ready(self) -> None:
         """Report ready on `/readyz` and in the annotation of the ConfigMap."""
+        self._garbage = GarbagePolicy(lambda: self._http.connections)
+        self._garbage.start()
         self._is_ready = True
         await self._directory.set_ready(ready=True)
+        if not self._names:  # only a user creates CRDs, so the start does not wait for them
+            self._preload()
+        self._watchdog = LoopWatchdog(self.server.metrics)
+        if threading.current_thread() is threading.main_thread():
+            self._watchdog.start()
 
     async def announce_stopping(self) -> None:
         """Remove the annotation; `/readyz` fails from now on."""
-        await _attempt(partial(self._directory.set_ready, ready=False))
+        self._garbage.stop()
+        self._watchdog.stop()
+        await attempt(partial(self._directory.set_ready, ready=False))
 
 
 def _selected(options: ServeOptions) -> tuple[Sequence[str], Sequence[str]]:
@@ -375,48 +491,6 @@ def _selected(options: ServeOptions) -> tuple[Sequence[str], Sequence[str]]:
 
 def _internal(method: str, path: str, /, **members: Any) -> Request:
     """Return a request of this process; in an admission handler, a nested one."""
-    return Request(method, path, user=MANAGER, depth=in_process_webhooks.depth.get(), **members)
-
-
-def _load(names: Sequence[str], entries: Sequence[ControllerEntry]) -> "type[Embedded]":
-    from rdd.daemon.managers.embedded import Embedded
-
-    importlib.import_module("rdd.daemon.managers.passthrough_backends")
-    catalog.preload(names, entries)
-    return Embedded
-
-
-def _import(modules: Sequence[str]) -> None:
-    for module in modules:
-        importlib.import_module(f"rdd.{module}")
-
-
-def _tls(serving: certificates.Issued, client_ca_file: str = "") -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(serving.certificate_path, serving.key_path)
-    context.set_alpn_protocols(["http/1.1"])
-    if client_ca_file:
-        try:
-            context.load_verify_locations(client_ca_file)
-        except (OSError, ssl.SSLError) as error:
-            raise HostError(
-                f'failed to read the client authorities "{client_ca_file}" (--client-ca-file): '
-                f"{error.strerror or error}"
-            ) from error
-        # Requested, not required: bearer tokens stay valid.
-        context.verify_mode = ssl.CERT_OPTIONAL
-    return context
-
-
-async def _attempt(step: Callable[[], Awaitable[None]]) -> None:
-    """Run a write of the teardown; if the disk is full, the teardown continues."""
-    try:
-        await step()
-    except ApiError as error:
-        log.warning("during shutdown: %s", error)
-
-
-async def _cancel(task: "asyncio.Task[Any]") -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    return Request(
+        method, path, user=exemption.DAEMON, depth=in_process_webhooks.depth.get(), **members
+    )

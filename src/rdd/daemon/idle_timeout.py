@@ -9,15 +9,12 @@ the end of the timeout.
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rdd.apiserver.endpoints.metrics import ServerMetrics
 from rdd.apiserver.http.listener import RequestApi
 from rdd.apiserver.http.request import AnyResponse, Hijack, Request, ResponseWriter, Stream
 from rdd.daemon.service.machines import is_any_vm_running
-
-if TYPE_CHECKING:
-    from aiohttp import web
+from rdd.http.exchange import Exchange
 
 _HEALTH = ("/healthz", "/livez", "/readyz", "/metrics")
 
@@ -60,10 +57,10 @@ class IdleTracker:
         elif isinstance(answer, Hijack):
             serve = answer.serve
 
-            async def served(http: "web.BaseRequest") -> "web.StreamResponse":
+            async def served(exchange: Exchange) -> None:
                 self._busy += 1
                 try:
-                    return await serve(http)
+                    await serve(exchange)
                 finally:
                     self._done()
 

@@ -2,7 +2,8 @@
 """The process of the daemon: serves one instance until it is stopped.
 
 SIGINT, SIGTERM and SIGHUP shut it down in order; a second signal ends it immediately with exit
-code 1. The process holds the lock of the instance until it has ended. After a failure the
+code 1. A process whose directory is removed ends at once, too, and leaves its machines running.
+The process holds the lock of the instance until it has ended. After a failure the
 reason is the last line of the log, which `service start` reports.
 """
 
@@ -14,9 +15,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rdd.daemon import loop
-from rdd.daemon.control_plane import ControlPlane, ServeOptions
-from rdd.daemon.service import arguments, record
+from rdd.daemon import directory_guard, loop
+from rdd.daemon.control_plane import ControlPlane
+from rdd.daemon.options import ServeOptions
+from rdd.daemon.service import arguments, instance_lock, record
 from rdd.daemon.service.errors import ServiceError
 from rdd.daemon.service.record import DaemonRecord, State
 from rdd.daemon.signals import StopSignal
@@ -96,7 +98,7 @@ def _lock(instance: Instance, descriptor: int) -> FileLock:
         return FileLock.adopt(instance.lock_file, descriptor)
     # Commands that clean up hold the lock for a moment.
     for _ in range(_LOCK_ATTEMPTS):
-        lock = FileLock.try_acquire(instance.lock_file)
+        lock = instance_lock.try_acquire(instance)
         if lock is not None:
             return lock
         running = record.read(instance)
@@ -122,13 +124,24 @@ class _Daemon:
 
     async def run(self) -> None:
         self._stop.install_handlers()
+        instance = self._instance
         try:
-            await self._serve()
+            with directory_guard.watching(instance.dir, instance.home, self._lose_directory):
+                await self._serve()
         except asyncio.CancelledError:
             if not self._stop.is_set:
                 raise
             log.info("stopped before the control plane was ready")
         log.info('"%s" control plane has stopped', self._instance.name)
+
+    def _lose_directory(self) -> None:
+        """End at once, without a teardown: it would shut the machines down."""
+        log.error(
+            'the directory "%s" was removed or renamed; '
+            "the control plane ends, its machines run on",
+            self._instance.dir,
+        )
+        os._exit(1)
 
     async def _serve(self) -> None:
         started = time.monotonic()

@@ -10,7 +10,7 @@ The order is fixed because each stage, and each client that observes its result,
 the ones before. Invariants:
 
     The kubeconfig exists only while the port is served, so a client that finds the file can
-    connect.
+    connect. The dashboard is up by then: it is opened with the kubeconfig's token.
     The discovery ConfigMap of the previous run is deleted before the port is served, so it
     is never mistaken for the one of this run.
     Controllers drain while the API is still up.
@@ -24,7 +24,8 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from rdd.daemon.control_plane import ControlPlane, Report, ServeOptions
+from rdd.daemon.control_plane import ControlPlane, Report
+from rdd.daemon.options import ServeOptions
 from rdd.daemon.service.record import State
 from rdd.instance import Instance
 
@@ -55,6 +56,7 @@ STAGES = (
     Stage("server", _C.open_server, _C.close_server, State.STARTING),
     Stage("stale discovery", _C.remove_stale_discovery),
     Stage("listen", _C.listen, _C.drain_requests, State.STARTING, "api"),
+    Stage("dashboard", _C.open_dashboard, _C.close_dashboard),
     Stage("kubeconfig", _C.write_kubeconfig, _C.remove_kubeconfig),
     Stage("preload", _C.preload_schemas, _C.cancel_preloading),
     Stage("register", _C.create_manager, _C.close_manager, State.SERVING, "deregister"),
@@ -69,6 +71,7 @@ STAGES = (
     Stage("programs", _C.follow_programs, _C.unfollow_programs),
     Stage("requirements", _C.wait_for_requirements, None, State.REGISTERED),
     Stage("renewal", _C.keep_certificates_renewed, _C.cancel_renewal),
+    Stage("backups", _C.back_up_daily, _C.cancel_backups),
     Stage("ready", _C.announce_ready, _C.announce_stopping, stop_step="drain"),
 )
 

@@ -12,6 +12,7 @@
     http                   pooled HTTP/1.1 connections: responses, streams, hijacked connections
     docker, records        the Docker API
     containerd             the API of containerd, over grpc and protobuf
+    files, tar_listing     files of containers and volumes
     frames                 demultiplexes stdout and stderr
     references             names of images
     credentials            registry credentials of the user

@@ -20,7 +20,7 @@ import asyncio
 import base64
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote, urlencode
@@ -87,6 +87,10 @@ class Docker:
         self._prefix = f"/v{agreed[0]}.{agreed[1]}"
         return self._prefix[2:]
 
+    async def version(self) -> tuple[int, int]:
+        """Return the version of the API that is used."""
+        return _version(self._prefix[2:] or await self.ping()) or OLDEST
+
     async def info(self) -> Object:
         """Return system information; `SystemTime` is the engine's clock."""
         return _object(await self._json("GET", "/info"))
@@ -119,7 +123,7 @@ class Docker:
         return _list(await self._json("GET", "/containers/json", query))
 
     async def inspect_container(self, id_: str) -> Object:
-        return _object(await self._json("GET", f"/containers/{_name(id_)}/json"))
+        return _object(await self._json("GET", f"/containers/{quoted_name(id_)}/json"))
 
     async def create_container(self, config: ContainerConfig, *, name: str = "") -> str:
         """Create a container and return its ID."""
@@ -129,35 +133,35 @@ class Docker:
 
     async def start_container(self, id_: str) -> None:
         """Start a container; a no-op if it runs."""
-        await self._do("POST", f"/containers/{_name(id_)}/start")
+        await self._do("POST", f"/containers/{quoted_name(id_)}/start")
 
     async def stop_container(self, id_: str, *, grace_s: int = STOP_S) -> None:
         """Stop a container, by force after the grace period; a no-op if it does not run."""
-        path = f"/containers/{_name(id_)}/stop"
+        path = f"/containers/{quoted_name(id_)}/stop"
         await self._do("POST", path, {"t": str(grace_s)}, response_s=grace_s + RESPONSE_S)
 
     async def restart_container(self, id_: str, *, grace_s: int = STOP_S) -> None:
         """Stop a container and start it again."""
-        path = f"/containers/{_name(id_)}/restart"
+        path = f"/containers/{quoted_name(id_)}/restart"
         await self._do("POST", path, {"t": str(grace_s)}, response_s=grace_s + RESPONSE_S)
 
     async def pause_container(self, id_: str) -> None:
         """Freeze the processes of a container."""
-        await self._do("POST", f"/containers/{_name(id_)}/pause")
+        await self._do("POST", f"/containers/{quoted_name(id_)}/pause")
 
     async def unpause_container(self, id_: str) -> None:
         """Resume the processes of a container."""
-        await self._do("POST", f"/containers/{_name(id_)}/unpause")
+        await self._do("POST", f"/containers/{quoted_name(id_)}/unpause")
 
     async def remove_container(self, id_: str, *, force: bool = False) -> None:
         """Remove a container; a running one requires force."""
         query = {"force": "1"} if force else {}
-        await self._do("DELETE", f"/containers/{_name(id_)}", query)
+        await self._do("DELETE", f"/containers/{quoted_name(id_)}", query)
 
     async def resize_container(self, id_: str, *, height: int, width: int) -> None:
         """Set the terminal size of a container."""
         query = {"h": str(height), "w": str(width)}
-        await self._do("POST", f"/containers/{_name(id_)}/resize", query)
+        await self._do("POST", f"/containers/{quoted_name(id_)}/resize", query)
 
     @asynccontextmanager
     async def logs(
@@ -180,7 +184,7 @@ class Docker:
             "timestamps": "1" if timestamps else "",
         }
         async with (
-            self._exchange("GET", f"/containers/{_name(id_)}/logs", query) as exchange,
+            self._exchange("GET", f"/containers/{quoted_name(id_)}/logs", query) as exchange,
             aclosing(exchange.chunks()) as pieces,
         ):
             yield chunks(pieces, is_terminal=is_terminal)
@@ -192,7 +196,7 @@ class Docker:
         """Yield the resource usage of a container as lines of JSON, once or every second."""
         query = {"stream": "1" if stream else "0", "one-shot": "" if stream else "1"}
         async with (
-            self._exchange("GET", f"/containers/{_name(id_)}/stats", query) as exchange,
+            self._exchange("GET", f"/containers/{quoted_name(id_)}/stats", query) as exchange,
             aclosing(exchange.lines()) as lines,
         ):
             yield lines
@@ -201,7 +205,7 @@ class Docker:
     async def attach(self, id_: str) -> AsyncGenerator[Hijacked, None]:
         """Attach to the streams of the first process of a container."""
         query = {"stream": "1", "stdin": "1", "stdout": "1", "stderr": "1"}
-        async with self._hijack(f"/containers/{_name(id_)}/attach", query) as hijacked:
+        async with self._hijack(f"/containers/{quoted_name(id_)}/attach", query) as hijacked:
             yield hijacked
 
     # -- commands in containers
@@ -219,7 +223,7 @@ class Docker:
             "User": config.user,
             "Privileged": config.privileged,
         }
-        made = await self._json("POST", f"/containers/{_name(id_)}/exec", {}, body)
+        made = await self._json("POST", f"/containers/{quoted_name(id_)}/exec", {}, body)
         return str(_object(made)["Id"])
 
     @asynccontextmanager
@@ -228,17 +232,17 @@ class Docker:
     ) -> AsyncGenerator[Hijacked, None]:
         """Start a created command; the connection carries its streams."""
         body = {"Detach": False, "Tty": is_terminal}
-        async with self._hijack(f"/exec/{_name(exec_id)}/start", {}, body) as hijacked:
+        async with self._hijack(f"/exec/{quoted_name(exec_id)}/start", {}, body) as hijacked:
             yield hijacked
 
     async def resize_exec(self, exec_id: str, *, height: int, width: int) -> None:
         """Set the terminal size of a command."""
         query = {"h": str(height), "w": str(width)}
-        await self._do("POST", f"/exec/{_name(exec_id)}/resize", query)
+        await self._do("POST", f"/exec/{quoted_name(exec_id)}/resize", query)
 
     async def inspect_exec(self, exec_id: str) -> Object:
         """Return the state of a command; `ExitCode` is None while it runs."""
-        return _object(await self._json("GET", f"/exec/{_name(exec_id)}/json"))
+        return _object(await self._json("GET", f"/exec/{quoted_name(exec_id)}/json"))
 
     # -- images
 
@@ -247,12 +251,12 @@ class Docker:
         return _list(await self._json("GET", "/images/json", {"all": "1"}))
 
     async def inspect_image(self, reference: str) -> Object:
-        return _object(await self._json("GET", f"/images/{_name(reference, '/:@')}/json"))
+        return _object(await self._json("GET", f"/images/{quoted_name(reference, '/:@')}/json"))
 
     async def remove_image(self, reference: str, *, force: bool = False) -> None:
         """Remove a tag, and with the last one the image; EngineConflict if it is in use."""
         query = {"force": "1"} if force else {}
-        await self._do("DELETE", f"/images/{_name(reference, '/:@')}", query)
+        await self._do("DELETE", f"/images/{quoted_name(reference, '/:@')}", query)
 
     async def pull(
         self, repository: str, tag: str, *, auth: Mapping[str, str] | None = None
@@ -266,7 +270,7 @@ class Docker:
         self, repository: str, tag: str, *, auth: Mapping[str, str] | None = None
     ) -> AsyncGenerator[LayerProgress, None]:
         """Push a tag to its registry. The stream raises EngineError on failure."""
-        path = f"/images/{_name(repository, '/:@')}/push"
+        path = f"/images/{quoted_name(repository, '/:@')}/push"
         # The API requires the header even without credentials.
         async for progress in self._transfer(path, {"tag": tag}, auth or {}):
             yield progress
@@ -279,7 +283,7 @@ class Docker:
         return _list(_object(await self._json("GET", "/volumes", query)).get("Volumes") or [])
 
     async def inspect_volume(self, name: str) -> Object:
-        return _object(await self._json("GET", f"/volumes/{_name(name)}"))
+        return _object(await self._json("GET", f"/volumes/{quoted_name(name)}"))
 
     async def create_volume(
         self,
@@ -297,7 +301,42 @@ class Docker:
     async def remove_volume(self, name: str, *, force: bool = False) -> None:
         """Remove a volume; EngineConflict if a container uses it."""
         query = {"force": "1"} if force else {}
-        await self._do("DELETE", f"/volumes/{_name(name)}", query)
+        await self._do("DELETE", f"/volumes/{quoted_name(name)}", query)
+
+    # -- any other request
+
+    async def call(
+        self, method: str, path: str, query: Mapping[str, str] | None = None, body: object = None
+    ) -> Any:
+        """Send a request of the Docker API; return the JSON of its response, None without one."""
+        return await self._json(method, path, query, body)
+
+    def open(
+        self, method: str, path: str, query: Mapping[str, str], *, body: bytes = b""
+    ) -> AbstractAsyncContextManager[EngineExchange]:
+        """Send a request whose response is a stream."""
+        return self._exchange(method, path, query, body=body)
+
+    @asynccontextmanager
+    async def upload(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        pieces: AsyncIterator[bytes],
+        *,
+        headers: Mapping[str, str] | None = None,
+        repeated: Mapping[str, Sequence[str]] | None = None,
+    ) -> AsyncGenerator[EngineExchange, None]:
+        """Send a request whose body is a stream; raise EngineError if the engine rejects it."""
+        if not self._prefix:
+            await self.ping()
+        given = {name: value for name, value in query.items() if value}
+        target = f"{self._prefix}{path}?{urlencode({**given, **(repeated or {})}, doseq=True)}"
+        async with self._transport.upload(method, target, headers or {}, pieces) as exchange:
+            if exchange.status >= 400:
+                raise EngineError.of(exchange.status, _message(await exchange.read()))
+            yield exchange
 
     # -- internals
 
@@ -338,7 +377,8 @@ class Docker:
         async with self._exchange(
             method, path, query or {}, headers=headers, body=data
         ) as exchange:
-            return _decoded(await exchange.read())
+            data = await exchange.read()
+            return _decoded(data) if data else None
 
     async def _do(
         self,
@@ -381,7 +421,7 @@ class Docker:
                 yield _progress(line)
 
 
-def _name(text: str, safe: str = "") -> str:
+def quoted_name(text: str, safe: str = "") -> str:
     """Quote a name for a path. Raises EngineError if it would leave the path."""
     if not text or any(part in ("", ".", "..") for part in text.split("/")):
         raise EngineError.of(400, f"invalid name {text!r}")

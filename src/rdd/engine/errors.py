@@ -45,6 +45,7 @@ class EngineError(EngineFailure):
     @classmethod
     def of(cls, status: int, message: str) -> "EngineError":
         """Create the class for a status."""
+        message = message or "the engine gave no reason"
         return {404: EngineNotFound, 409: EngineConflict}.get(status, EngineError)(status, message)
 
 

@@ -11,7 +11,7 @@ A general client costs five times the CPU time per request (decision 0022).
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
@@ -139,6 +139,42 @@ class EngineTransport:
             else:
                 connection.close()
 
+    @asynccontextmanager
+    async def upload(
+        self, method: str, target: str, headers: Mapping[str, str], pieces: AsyncIterator[bytes]
+    ) -> AsyncGenerator[EngineExchange, None]:
+        """Send a request with a streamed body, on a connection of its own.
+
+        The engine may answer before it has read everything, such as with an error.
+        """
+        connection = await self._connect()
+        sending = asyncio.ensure_future(_send_chunks(connection, pieces))
+        exchange = EngineExchange(connection, method)
+        try:
+            given = {**headers, "Transfer-Encoding": "chunked"}
+            lines = [f"{method} {target} HTTP/1.1", "Host: engine"]
+            lines += [f"{name}: {value}" for name, value in given.items()]
+            connection.writer.write(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"))
+            receiving = asyncio.ensure_future(exchange.receive_head())
+            try:
+                await asyncio.wait({sending, receiving}, return_when=asyncio.FIRST_COMPLETED)
+                if not receiving.done() and sending.exception() is not None:
+                    await asyncio.wait({receiving}, timeout=1.0)  # an answer explains it better
+                    if not receiving.done():
+                        sending.result()
+                await receiving
+            finally:
+                receiving.cancel()
+            yield exchange
+        except OSError as error:
+            if isinstance(error, EngineUnreachable):
+                raise
+            raise EngineUnreachable(f"the engine closed the connection: {error}") from error
+        finally:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+            connection.close()
+
     async def _begin(
         self,
         method: str,
@@ -198,3 +234,14 @@ class EngineTransport:
             if isinstance(error, OSError):
                 raise EngineUnreachable(f"{self.socket}: {error.strerror or error}") from error
             raise
+
+
+async def _send_chunks(connection: Connection, pieces: AsyncIterator[bytes]) -> None:
+    await asyncio.sleep(0)  # the head is written first
+    writer = connection.writer
+    async for piece in pieces:
+        if piece:
+            writer.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+            await writer.drain()
+    writer.write(b"0\r\n\r\n")
+    await writer.drain()

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rdd.host.errors import HostError
+from rdd.host.errors import FailureReason, HostError
 from rdd.host.signals import restoring_signals
 from rdd.host.spawn import run_captured
 
@@ -156,7 +156,9 @@ async def run(
 def _not_started(program: str, error: OSError, remedy: str) -> HostError:
     hint = f"; {remedy}" if remedy else ""
     if isinstance(error, FileNotFoundError):
-        return HostError(f'the program "{program}" is not installed{hint}')
+        return HostError(
+            f'the program "{program}" is not installed{hint}', reason=FailureReason.NOT_INSTALLED
+        )
     return HostError(f'failed to start "{program}": {error.strerror or error}{hint}')
 
 

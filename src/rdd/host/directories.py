@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Directories that only their owner may enter.
 
-The mode is set when a directory is created and never afterwards: an existing directory may be
-one that the user chose (`RDD_LOG_DIR=/var/log/mine`), and to close it for others would be
-damage.
+`make_private_dir` sets the mode when it creates a directory and never afterwards: an existing one
+may be one that the user chose (`RDD_LOG_DIR=/var/log/mine`), and to close it for others would be
+damage. `make_own_dir` is for directories whose name is ours: it closes an existing one, too.
 """
 
+import os
+import stat
 from pathlib import Path
 
 from rdd.host.errors import HostError
@@ -22,3 +24,14 @@ def make_private_dir(path: Path) -> None:
         ) from error
     except OSError as error:
         raise HostError.from_os(f'create directory "{path}"', error) from error
+
+
+def make_own_dir(path: Path) -> None:
+    """Create `path`, or close it for others if it is a directory of this user. Raises HostError."""
+    make_private_dir(path)
+    try:
+        found = path.lstat()
+        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and found.st_mode & 0o077:
+            path.chmod(0o700)
+    except OSError as error:
+        raise HostError.from_os(f'set the mode of "{path}"', error) from error

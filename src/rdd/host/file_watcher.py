@@ -16,7 +16,10 @@ from pathlib import Path
 
 from rdd.host.errors import HostError
 
-_MODIFY, _CLOSE_WRITE, _MOVED_TO, _CREATE = 0x2, 0x8, 0x80, 0x100
+_MODIFY, _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x2, 0x8, 0x40, 0x80, 0x100, 0x200
+_DELETE_SELF, _MOVE_SELF = 0x400, 0x800
+_CHANGES = _MODIFY | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE
+_REMOVALS = _MOVED_FROM | _DELETE | _DELETE_SELF | _MOVE_SELF
 _NONBLOCK, _CLOEXEC = os.O_NONBLOCK, os.O_CLOEXEC
 _HEADER = struct.Struct("iIII")
 _POLL_S = 1.0
@@ -38,18 +41,21 @@ class FileWatcher:
         if self._descriptor >= 0:
             self._loop.add_reader(self._descriptor, self._read)
 
-    def watch(self, path: Path, callback: Callable[[], None]) -> int:
+    def watch(
+        self, path: Path, callback: Callable[[], None], *, removals_only: bool = False
+    ) -> int:
         """Call `callback` after each change of a file, or of the entries of a directory.
 
-        Several changes may cause one call, and a call may occur without a change. Returns a
-        handle for `unwatch`. Raises HostError.
+        With `removals_only` only after removals and renames, of the path itself, too. Several
+        changes may cause one call, and a call may occur without a change. Returns a handle for
+        `unwatch`. Raises HostError.
         """
         if self._libc is None or self._descriptor < 0:
             self._next += 1
             self._callbacks[self._next] = callback
             self._schedule_poll()
             return self._next
-        mask = _MODIFY | _CLOSE_WRITE | _MOVED_TO | _CREATE
+        mask = _REMOVALS if removals_only else _CHANGES
         number = self._libc.inotify_add_watch(self._descriptor, os.fsencode(path), mask)
         if number < 0:
             code = ctypes.get_errno()

@@ -13,6 +13,18 @@ from pathlib import Path
 from rdd.host.errors import HostError
 
 
+def open_new(path: Path, mode: int = 0o600) -> int:
+    """Create a file for writing and return its descriptor. Raises OSError.
+
+    The file is always a new one of ours: in a directory that others can write, neither a link
+    that was laid in the way nor a file of another user is opened. A file of that name that a
+    crashed process left is removed first.
+    """
+    path.unlink(missing_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(path, flags, mode)
+
+
 def write_atomically(
     path: Path, content: str | bytes, *, mode: int = 0o600, durable: bool = True
 ) -> None:
@@ -69,7 +81,7 @@ def _temporary(path: Path, content: str | bytes, mode: int, durable: bool) -> It
     data = content if isinstance(content, bytes) else content.encode("utf-8", "surrogateescape")
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+        descriptor = open_new(temporary, mode)
         try:
             os.fchmod(descriptor, mode)  # regardless of the umask
             view = memoryview(data)

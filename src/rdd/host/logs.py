@@ -7,11 +7,13 @@ and a higher number is always newer. The caller MUST hold the lock that makes it
 process that starts this program: two concurrent rotations would pick the same number.
 """
 
+import os
 import re
 from pathlib import Path
 
 from rdd.host.directories import make_private_dir
 from rdd.host.errors import HostError
+from rdd.host.files import open_new
 
 KEEP = 5  # rotated files besides the current one
 
@@ -35,9 +37,8 @@ def rotate(
             for number in sorted(rotated)[:-KEEP]:
                 rotated[number].unlink()
         if create:
-            log.touch(mode=0o600)
-            if first_line:
-                log.write_text(first_line + "\n")
+            with os.fdopen(open_new(log), "w") as file:
+                file.write(f"{first_line}\n" if first_line else "")
     except OSError as error:
         raise HostError.from_os(f'rotate log file "{log}"', error) from error
     return log

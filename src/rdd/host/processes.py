@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from rdd.host.errors import HostError
 
+_DESCRIPTORS = 1024
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
@@ -120,3 +121,13 @@ def started_ps(pid: int) -> str:
     )
     state, _, started = done.stdout.strip().partition(" ")
     return "" if not state or state.startswith("Z") else " ".join(started.split())
+
+
+def descriptor_limit() -> int:
+    """Return how many files and sockets this process may have open."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return _DESCRIPTORS
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 1 << 20 if soft == resource.RLIM_INFINITY else soft

@@ -13,14 +13,15 @@ from rdd.host.errors import HostError
 BACKLOG = 512
 
 
-def listen_on_loopback(port: int) -> socket.socket:
-    """Listen on a port of 127.0.0.1, or on any free one if it is taken. Raises HostError."""
-    try:
-        return _listen(port)
-    except OSError as error:
-        # EACCES: a port below 1024, or one that a policy reserves.
-        if port == 0 or error.errno not in (errno.EADDRINUSE, errno.EACCES):
-            raise HostError.from_os(f"listen on 127.0.0.1:{port}", error) from error
+def listen_on_loopback(*ports: int) -> socket.socket:
+    """Listen on the first free port of 127.0.0.1, on any if all are taken. Raises HostError."""
+    for port in ports:
+        try:
+            return _listen(port)
+        except OSError as error:
+            # EACCES: a port below 1024, or one that a policy reserves.
+            if port == 0 or error.errno not in (errno.EADDRINUSE, errno.EACCES):
+                raise HostError.from_os(f"listen on 127.0.0.1:{port}", error) from error
     try:
         return _listen(0)
     except OSError as error:

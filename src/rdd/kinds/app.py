@@ -6,8 +6,10 @@ from typing import Literal
 
 from rdd.api import names
 from rdd.kinds import constraints
-from rdd.kinds.conditions import BY_TYPE, Condition
-from rdd.kinds.kind import Kind
+from rdd.kinds.conditions import BY_TYPE, Condition, condition_path
+from rdd.kinds.kind import Column, Kind
+from rdd.kinds.parts.failure import Failure
+from rdd.kinds.parts.resource_limits import ResourceLimits
 from rdd.kinds.struct import UNSET, Struct, field
 
 
@@ -36,13 +38,14 @@ class VirtualMachine(Struct):
     """The resources and the driver of the virtual machine."""
 
     cpus: int = field(
-        "Number of virtual CPUs, at most those of the host. Zero means the default. "
-        "Ignored by the type host.",
+        "Number of CPUs, at most those of the host. Zero means the default. With the type host, "
+        "an explicit value limits everything that runs; the default limits nothing.",
         default=UNSET,
     )
     memory: str = field(
         "Amount of memory, such as 4Gi. At least 2Gi, at most the memory of the host. "
-        "Ignored and not limited by the type host.",
+        "With the type host, an explicit value limits everything that runs; the default limits "
+        "nothing.",
         default=UNSET,
         schema=constraints.QUANTITY,
     )
@@ -106,6 +109,17 @@ class Registries(Struct):
     )
 
 
+class Downloads(Struct):
+    """What rdd may fetch, and from where."""
+
+    automatic: bool = field("Whether missing programs are fetched without asking.", default=UNSET)
+    mirror: str = field(
+        "Base URL from which everything is fetched: the file of https://host/path is at "
+        "<mirror>/host/path. Checksums are verified in any case.",
+        default=UNSET,
+    )
+
+
 class Updates(Struct):
     """Updates of the graphical application."""
 
@@ -145,6 +159,7 @@ class AppSpec(Struct):
         default=UNSET,
     )
     registries: Registries = field("Settings of image registries.", default=UNSET)
+    downloads: Downloads = field("What rdd may fetch, and from where.", default=UNSET)
     application: Application = field(
         "Settings that only the graphical application uses.",
         default={"updates": {"enabled": True}},
@@ -163,6 +178,19 @@ class AppStatus(Struct):
         "the virtual machine is created.",
         default=UNSET,
     )
+    passed_over: Sequence[str] = field(
+        "The drivers that auto prefers to the selected one and that do not work here. Each has "
+        "the reason and what changes that.",
+        default=UNSET,
+    )
+    resource_limits: ResourceLimits | None = field(
+        "The limits that are enforced while the type host runs, from explicit values of "
+        "spec.virtualMachine.",
+        default=None,
+    )
+    failure: Failure | None = field(
+        "Why the App does not settle, if only the user can help.", default=None
+    )
     conditions: Sequence[Condition] = field(
         "The state of the application: Created, Running, ContainerEngineReady, KubernetesReady, "
         "and Settled for all of it. RestartPending exists while changes need a restart.",
@@ -176,6 +204,15 @@ class App(
     group=names.APP_GROUP,
     namespaced=False,
     categories=("all",),
+    columns=(
+        Column("Running", "string", condition_path("Running", "status")),
+        Column("Settled", "string", condition_path("Settled", "status")),
+        Column("Engine", "string", ".spec.containerEngine.name"),
+        Column("Kubernetes", "string", condition_path("KubernetesReady", "reason")),
+        Column("Age", "date", ".metadata.creationTimestamp"),
+        Column("Type", "string", ".status.virtualMachineType", is_wide=True),
+        Column("Message", "string", condition_path("Settled", "message"), is_wide=True),
+    ),
     schema=constraints.rule("self.metadata.name == 'app'", "App resource must be named 'app'"),
 ):
     """The container desktop of this user: its settings and its state. A singleton named app."""

@@ -17,10 +17,19 @@ from rdd.kinds.crd import definition_of
 from rdd.kinds.demo import Demo
 from rdd.kinds.diagnostic import Diagnostic
 from rdd.kinds.hostinfo import HostInfo
-from rdd.kinds.image import Image, ImagePullRequest, ImagePushRequest, ImageScanRequest
+from rdd.kinds.image import (
+    Image,
+    ImageBuildRequest,
+    ImagePullRequest,
+    ImagePushRequest,
+    ImageScanRequest,
+    ImageTagRequest,
+)
 from rdd.kinds.kind import Kind
 from rdd.kinds.limavm import LimaVM
+from rdd.kinds.network import Network, NetworkCreateRequest
 from rdd.kinds.notary import Notary
+from rdd.kinds.resource import Checkout, Resource
 from rdd.kinds.volume import Volume, VolumeCreateRequest
 
 Kinds = tuple[type[Kind], ...]
@@ -32,11 +41,20 @@ _OF_CONTROLLERS: dict[str, Kinds] = {
     "limavm": (LimaVM,),
     "container": (Container, ContainerCreateRequest),
     "containernamespace": (ContainerNamespace,),
-    "image": (Image, ImagePullRequest, ImagePushRequest, ImageScanRequest),
+    "image": (
+        Image,
+        ImagePullRequest,
+        ImagePushRequest,
+        ImageScanRequest,
+        ImageBuildRequest,
+        ImageTagRequest,
+    ),
+    "network": (Network, NetworkCreateRequest),
     "volume": (Volume, VolumeCreateRequest),
     "notary": (Notary,),
     "configmapreplicaset": (ConfigMapReplicaSet,),
     "hostinfo": (HostInfo,),
+    "resource": (Resource, Checkout),
 }
 
 ALL: Kinds = tuple(kind for kinds in _OF_CONTROLLERS.values() for kind in kinds)

@@ -42,3 +42,8 @@ class Condition(Struct):
         default=UNSET,
         schema=constraints.INT64 | {"minimum": 0},
     )
+
+
+def condition_path(kind: str, member: str) -> str:
+    """Return the JSON path of a member of a condition, for columns."""
+    return f'.status.conditions[?(@.type=="{kind}")].{member}'

@@ -41,3 +41,9 @@ def list_map(key: str) -> Schema:
 def all_of(*enums: Sequence[str]) -> Schema:
     """Return the schema of a value that must be in each of several enums."""
     return {"allOf": [{"enum": list(enum)} for enum in enums]}
+
+
+def rules(*rules: tuple[str, str]) -> Schema:
+    """Return several CEL rules, each with its error message."""
+    found = [{"rule": expression, "message": message} for expression, message in rules]
+    return {"x-kubernetes-validations": found}

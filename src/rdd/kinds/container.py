@@ -6,9 +6,9 @@ from typing import Literal, get_args
 
 from rdd.api import names
 from rdd.kinds import constraints
-from rdd.kinds.conditions import BY_TYPE, Condition
+from rdd.kinds.conditions import BY_TYPE, Condition, condition_path
 from rdd.kinds.kind import Column, Kind
-from rdd.kinds.ports import BY_NAME, Port
+from rdd.kinds.parts.ports import BY_NAME, Port
 from rdd.kinds.struct import UNSET, Struct, field
 
 ContainerState = Literal[
@@ -44,12 +44,19 @@ class ContainerStatus(Struct):
     path: str = field("The program that runs as its first process.")
     args: Sequence[str] = field("Arguments of that program.", default=UNSET)
     image: str = field("The image it was created from.")
+    image_name: str = field("The image as it was given to create the container.", default=UNSET)
     labels: Mapping[str, str] = field("Labels in the engine.", default=UNSET)
     ports: Sequence[Port] = field(
         "Ports that are exposed or published.", default=UNSET, schema=BY_NAME
     )
+    volumes: Sequence[str] = field("Names of the volumes it uses.", default=UNSET)
+    networks: Sequence[str] = field("Names of the networks it is connected to.", default=UNSET)
+    port_summary: str = field("The ports in one line, such as 0.0.0.0:8080->80/tcp.", default=UNSET)
     status: ContainerState = field(
         "The state as reported by the engine.", default="unknown", required=True
+    )
+    health: Literal["starting", "healthy", "unhealthy"] | None = field(
+        "Result of its health checks. Absent without health checks.", default=None
     )
     pid: int = field(
         "Process ID of the first process. Absent unless it is running.",
@@ -77,7 +84,18 @@ class Container(
     Kind,
     group=names.CONTAINERS_GROUP,
     categories=("all",),
-    columns=(Column("Running", "boolean", '.status.conditions[?(@.type=="Running")].status'),),
+    columns=(
+        # A condition's status is text: a column of type boolean stays empty.
+        Column("Running", "string", condition_path("Running", "status")),
+        Column("Container", "string", ".status.name"),
+        Column("Image", "string", ".status.imageName"),
+        Column("State", "string", ".status.status"),
+        Column("Health", "string", ".status.health"),
+        Column("Ports", "string", ".status.portSummary"),
+        Column("Created", "date", ".status.createdAt"),
+        Column("Image-ID", "string", ".status.image", is_wide=True),
+        Column("Namespace", "string", ".status.namespace", is_wide=True),
+    ),
     selectable=(".status.namespace",),
 ):
     """A container of the engine, named by its ID. Deleting it removes the container."""

@@ -84,8 +84,14 @@ def _version(kind: type[Kind]) -> Object:
         version["subresources"] = {"status": {}}
     if kind.presentation.columns:
         version["additionalPrinterColumns"] = [
-            {"name": name, "type": type_, "jsonPath": path, **({"format": form} if form else {})}
-            for name, type_, path, form in kind.presentation.columns
+            {
+                "name": name,
+                "type": type_,
+                "jsonPath": path,
+                **({"format": form} if form else {}),
+                **({"priority": 1} if is_wide else {}),
+            }
+            for name, type_, path, form, is_wide in kind.presentation.columns
         ]
     if kind.presentation.selectable:
         version["selectableFields"] = [{"jsonPath": path} for path in kind.presentation.selectable]

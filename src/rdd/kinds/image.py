@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Image: an image of the engine; and requests to pull, push and scan one."""
+"""Image: an image of the engine; and requests to pull, push, scan, tag and build one."""
 
 from collections.abc import Mapping, Sequence
 
@@ -24,6 +24,7 @@ class ImageStatus(Struct):
     architecture: str = field("The processor architecture it is built for.")
     os: str = field("The operating system it is built for.")
     size: int = field("Size in bytes.", schema=constraints.INT64)
+    readable_size: str = field("Size in a readable unit, such as 4.2 MB.", default=UNSET)
     created_at: str = field("When it was built.", default=UNSET, schema=constraints.DATE_TIME)
     labels: Mapping[str, str] = field("Labels of the image.", default=UNSET)
     conditions: Sequence[Condition] = field(
@@ -41,6 +42,9 @@ class Image(
         Column("Tag", "string", ".status.repoTag"),
         Column("Created", "date", ".status.createdAt"),
         Column("Size", "integer", ".status.size", "byte"),
+        Column("Readable-Size", "string", ".status.readableSize"),
+        Column("Image-ID", "string", ".status.id", is_wide=True),
+        Column("Platform", "string", ".status.architecture", is_wide=True),
     ),
     selectable=(".status.namespace", ".status.id", ".status.repoTag"),
 ):
@@ -121,3 +125,58 @@ class ImageScanRequest(Kind, group=names.CONTAINERS_GROUP, annotations=_OF_CONTR
 
     spec: ImageScanSpec = field("The image to scan.")
     status: ImageScanStatus = field(_RESULT, default=UNSET)
+
+
+class ImageTagSpec(Struct):
+    """The tag to set."""
+
+    image_ref: str = field("Name of an Image in the same namespace.")
+    repo_tag: str = field("Repository and tag that the image gets in addition.")
+
+
+class ImageTagRequest(Kind, group=names.CONTAINERS_GROUP, annotations=_OF_CONTROLLER):
+    """A request to give an image a further tag."""
+
+    spec: ImageTagSpec = field("The tag to set.")
+    status: RequestStatus = field(_RESULT, default=UNSET)
+
+
+class ImageBuildSpec(Struct):
+    """What to build."""
+
+    context: str = field(
+        "A folder on this machine (an absolute path), or the URL of a Git repository.",
+        schema={"minLength": 1, "maxLength": 4096},
+    )
+    tags: Sequence[str] = field(
+        "Repositories and tags of the image.", default=UNSET, schema={"maxItems": 32}
+    )
+    dockerfile: str = field(
+        "Path of the Dockerfile in the context. Without it, Dockerfile.", default=UNSET
+    )
+    target: str = field("The stage to build. Without it, the last one.", default=UNSET)
+    args: Mapping[str, str] = field("Values of build arguments.", default=UNSET)
+    no_cache: bool = field("Whether to ignore the build cache.", default=UNSET)
+    pull: bool = field("Whether to pull newer base images.", default=UNSET)
+
+
+class BuildProgress(Struct):
+    """The progress of a build."""
+
+    step: int = field("The present step.", default=UNSET, schema=constraints.INT32)
+    steps: int = field("The number of steps.", default=UNSET, schema=constraints.INT32)
+    message: str = field("The last line of output.", default=UNSET)
+
+
+class ImageBuildStatus(RequestStatus):
+    """The result of the request."""
+
+    image_id: str = field("ID of the image, once it is built.", default=UNSET)
+    progress: BuildProgress = field("The progress of the build.", default=UNSET)
+
+
+class ImageBuildRequest(Kind, group=names.CONTAINERS_GROUP, annotations=_OF_CONTROLLER):
+    """A request to build an image. Deleting it cancels the build."""
+
+    spec: ImageBuildSpec = field("What to build.")
+    status: ImageBuildStatus = field(_RESULT, default=UNSET)

@@ -26,6 +26,8 @@ class Column(NamedTuple):
     type: str
     json_path: str
     format: str = ""
+    is_wide: bool = False
+    """Whether only `-o wide` shows it."""
 
 
 class Presentation(NamedTuple):

@@ -6,8 +6,10 @@ from typing import Final
 
 from rdd.api import names
 from rdd.kinds import constraints
-from rdd.kinds.conditions import BY_TYPE, Condition
+from rdd.kinds.conditions import BY_TYPE, Condition, condition_path
 from rdd.kinds.kind import Column, Kind
+from rdd.kinds.parts.failure import Failure
+from rdd.kinds.parts.resource_limits import ResourceLimits
 from rdd.kinds.struct import UNSET, Struct, field
 
 TEMPLATE_KEY: Final = "template"
@@ -66,6 +68,13 @@ class LimaVMStatus(Struct):
         "Host ports that the virtual machine should forward and that another program uses.",
         default=UNSET,
     )
+    resource_limits: ResourceLimits | None = field(
+        "The limits of everything that a machine of the type host runs, while it runs.",
+        default=None,
+    )
+    failure: Failure | None = field(
+        "Why the creation or the start failed, if only the user can help.", default=None
+    )
     restart_count: int = field(
         "Number of starts of the virtual machine.", default=UNSET, schema=constraints.INT32
     )
@@ -75,7 +84,13 @@ class LimaVM(
     Kind,
     group=names.LIMA_GROUP,
     categories=("all",),
-    columns=(Column("Running", "boolean", ".spec.running"),),
+    columns=(
+        Column("Running", "boolean", ".spec.running"),
+        Column("State", "string", condition_path("Running", "reason")),
+        Column("Starts", "integer", ".status.restartCount"),
+        Column("Age", "date", ".metadata.creationTimestamp"),
+        Column("Message", "string", condition_path("Running", "message"), is_wide=True),
+    ),
 ):
     """A virtual machine created from a Lima template."""
 

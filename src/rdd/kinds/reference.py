@@ -56,7 +56,11 @@ def _facts(kind: type[Kind]) -> Iterator[str]:
     if shown.categories:
         yield f"Categories: {_listed(shown.categories)}"
     if shown.columns:
-        yield f"Columns: {', '.join(f'{c.name} (`{c.json_path}`)' for c in shown.columns)}"
+        texts = (
+            f"{c.name} (`{c.json_path}`{', with `-o wide`' if c.is_wide else ''})"
+            for c in shown.columns
+        )
+        yield f"Columns: {', '.join(texts)}"
     if shown.selectable:
         yield f"Selectable fields: {_listed([path[1:] for path in shown.selectable])}"
     if "status" not in kind.fields:

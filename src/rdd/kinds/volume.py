@@ -27,7 +27,12 @@ class Volume(
     Kind,
     group=names.CONTAINERS_GROUP,
     categories=("all",),
-    columns=(Column("Driver", "string", ".status.driver"),),
+    columns=(
+        Column("Driver", "string", ".status.driver"),
+        Column("Volume", "string", ".status.name"),
+        Column("Created", "date", ".status.createdAt"),
+        Column("Mountpoint", "string", ".status.mountpoint", is_wide=True),
+    ),
     selectable=(".status.namespace", ".status.name"),
 ):
     """A volume of the engine. Deleting it removes the volume."""

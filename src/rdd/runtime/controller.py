@@ -241,5 +241,6 @@ def _informer(cache: Cache, source: Source) -> Informer:
         source.resource,
         namespace=source.namespace,
         label_selector=source.label_selector,
+        field_selector=source.field_selector,
         metadata_only=source.metadata_only,
     )

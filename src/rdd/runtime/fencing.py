@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from rdd.api import names
 from rdd.client import Call, Reply, Transport
-from rdd.client.transport import Keep
+from rdd.client.transport import EncodedEvent, Keep
 
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _MARK = f'"{names.STALE_OWNER}"'.encode()
@@ -28,6 +28,7 @@ class FencedTransport:
         self.saves_bytes = inner.saves_bytes
         self.watch_timeout_s = inner.watch_timeout_s
         self.wants_bookmarks = inner.wants_bookmarks
+        self.streams_state = inner.streams_state
 
     async def request(self, call: Call) -> Reply:
         if call.method in _READING:
@@ -38,7 +39,7 @@ class FencedTransport:
             self._on_stale("the server rejected a write: another process is the owner")
         return reply
 
-    def watch(self, call: Call, keep: Keep | None) -> AsyncGenerator[bytes, None]:
+    def watch(self, call: Call, keep: Keep | None) -> AsyncGenerator[EncodedEvent, None]:
         return self._inner.watch(call, keep)
 
     async def close(self) -> None:

@@ -3,8 +3,9 @@
 
 Informers are shared: the `Cache` has one per resource and selection, for all readers and
 handlers. An informer stores the JSON of the objects and decodes them on demand; the most
-recently used decoded objects are kept. So ten thousand objects that no reconciler reads cost
-only their bytes, and a reconciler that reads its object does not decode it twice.
+recently used decoded objects are kept. In the process of the API server the bytes are those of
+the server, by reference: objects that no reconciler reads cost an entry in a dict, and a
+reconciler that reads its object does not decode it twice.
 
 Objects are shared between all readers and MUST NOT be modified; copy them, or use `replace`
 of typed kinds.
@@ -42,12 +43,12 @@ DECODED = 256
 class Cached:
     """One object at one resource version, decoded when it is first read."""
 
-    __slots__ = ("_is_line", "_object", "_owner", "_raw", "index_values", "resource_version")
+    __slots__ = ("_body", "_head", "_object", "_owner", "index_values", "resource_version")
 
-    def __init__(self, owner: "Informer", raw: bytes, obj: Object, *, is_line: bool) -> None:
+    def __init__(self, owner: "Informer", head: bytes, body: bytes, obj: Object) -> None:
         self._owner = owner
-        self._raw = raw
-        self._is_line = is_line
+        self._head = head
+        self._body = body
         self._object: Object | None = None
         self.resource_version: str = obj["metadata"].get("resourceVersion", "")
         self.index_values: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -57,8 +58,8 @@ class Cached:
         """Return the object; it is shared and MUST NOT be modified."""
         found = self._object
         if found is None:
-            decoded = orjson.loads(self._raw)
-            found = decoded["object"] if self._is_line else decoded
+            decoded: Object = orjson.loads(self._head + self._body)
+            found = decoded
             self.keep(found)
         return found
 
@@ -228,19 +229,19 @@ class Informer:
             self._put(key, event, obj)
 
     def _cached(self, event: Event, obj: Object) -> Cached:
-        # The line of a watch has the complete object, not only its metadata.
-        if event.raw and not self.metadata_only:
-            return Cached(self, event.raw, obj, is_line=True)
+        encoded = event.encoded
+        # The event of a watch has the complete object, not only its metadata.
+        if encoded is not None and not self.metadata_only:
+            return Cached(self, encoded.head, encoded.body, obj)
         # The bytes of the encoder keep a buffer of several KiB each; a copy is exact.
-        raw = bytes(memoryview(orjson.dumps(obj)))
-        return Cached(self, raw, obj, is_line=False)
+        return Cached(self, b"", bytes(memoryview(orjson.dumps(obj))), obj)
 
     def _put(self, key: ObjectKey, event: Event, obj: Object) -> None:
         old = self._objects.get(key)
         if old is not None and old.resource_version == obj["metadata"].get("resourceVersion"):
             return
         new = self._cached(event, obj)
-        if event.raw:  # a change is read soon; a listed object perhaps never
+        if self._seen is None:  # a change is read soon; a listed object perhaps never
             new.keep(obj)
         self._objects[key] = new
         if old is not None:

@@ -35,6 +35,7 @@ from rdd.runtime.controller import Controller, Workers, error_text, is_server_er
 from rdd.runtime.definitions import install_definitions
 from rdd.runtime.endpoints import ManagerEndpoints
 from rdd.runtime.metrics import Metrics
+from rdd.runtime.metrics_access import MetricsAccess
 from rdd.runtime.ownership import Claim, HeldByOther, Ownership
 from rdd.runtime.passthrough import Handler, PassthroughHost
 from rdd.runtime.webhooks import WebhookHost, apply_configurations
@@ -60,7 +61,9 @@ class ManagerOptions:
     health_socket: socket.socket | None = None
     """Bound; serves /healthz and /readyz."""
     metrics_socket: socket.socket | None = None
-    """Bound; serves /metrics."""
+    """Bound; serves /metrics to tokens that RBAC grants it."""
+    has_open_metrics: bool = False
+    """Whether /metrics needs no token."""
     clock: Callable[[], float] = time.time
 
 
@@ -88,7 +91,8 @@ class Manager:
         self._host = host
         self._passthrough = passthrough
         self._reviewer = Reviewer()
-        self._endpoints = ManagerEndpoints(self.metrics, self.problem)
+        access = None if self.options.has_open_metrics else MetricsAccess(client)
+        self._endpoints = ManagerEndpoints(self.metrics, self.problem, access)
         self._states: dict[str, str] = {}
         self._working: dict[str, Workers] = {}
         self._tasks: list[asyncio.Task[None]] = []

@@ -14,6 +14,10 @@ Everything fails closed: a process that cannot read leases does not start; one t
 renew in time stops; one that sees another holder, or none, stops. The server rejects the
 writes of a process that could not notice any of this (`rdd.runtime.fencing`).
 
+Processes of one machine compare heartbeats with the clock (`compares_clocks`). On several machines
+clocks differ, so there a heartbeat expires when this process has not seen it change for its
+duration. `lease_of` gives controllers that run once per machine a Lease for each machine.
+
 The manager of the daemon (`is_embedded`) has the lifetime of the server, so it has no
 heartbeat; leases of an earlier run of the daemon are free.
 """
@@ -107,8 +111,14 @@ class Ownership:
         renew_s: float = RENEW_S,
         start_s: float = START_S,
         clock: Callable[[], float] = time.time,
+        compares_clocks: bool = True,
+        lease_of: Callable[[str], str] = lambda controller: controller,
     ) -> None:
         self._client = client
+        self._compares_clocks = compares_clocks
+        self._lease_of = lease_of
+        self._observed: dict[str, tuple[str, float]] = {}
+        """Heartbeats: the newest version, and when this process saw it first (monotonic)."""
         self.identity = f"{name}-{secrets.token_hex(4)}"
         """Unique per process and start."""
         self._is_embedded = is_embedded
@@ -157,7 +167,8 @@ class Ownership:
 
     async def acquire(self, controller: str) -> Claim:
         """Acquire a controller now. Raises HeldByOther or OwnershipUnavailable."""
-        return await self._retry(lambda: self._take(controller))
+        lease = self._lease_of(controller)
+        return await self._retry(lambda: self._take(lease))
 
     async def find_holder(self, controller: str) -> HeldByOther | None:
         """Return the live holder of a controller; None if the controller can be acquired.
@@ -165,10 +176,12 @@ class Ownership:
         A holder is live if it renews its heartbeat; one that was killed or hangs is waited for
         until its lease expires. Raises OwnershipUnavailable.
         """
-        return await self._retry(lambda: self._find_holder(controller))
+        lease = self._lease_of(controller)
+        return await self._retry(lambda: self._find_holder(lease))
 
     async def wait_for(self, controller: str) -> Claim:
         """Acquire a controller as soon as it is free."""
+        controller = self._lease_of(controller)
         changed = self._waiting.setdefault(controller, asyncio.Event())
         while True:
             changed.clear()
@@ -401,7 +414,20 @@ class Ownership:
         self._claims.clear()
 
     def _remaining_s(self, heartbeat: Object) -> float:
+        if not self._compares_clocks:
+            spec = heartbeat.get("spec") or {}
+            duration_s = spec.get("leaseDurationSeconds") or self._lease_s
+            return float(self._observe(heartbeat) + duration_s - asyncio.get_running_loop().time())
         return expires_at(heartbeat, default_s=self._lease_s) - self._clock()
+
+    def _observe(self, heartbeat: Object) -> float:
+        """Return when this version of a heartbeat was seen first."""
+        name, version = (heartbeat["metadata"][key] for key in ("name", "resourceVersion"))
+        known, at = self._observed.get(name, ("", 0.0))
+        if known == version:
+            return at
+        self._observed[name] = version, asyncio.get_running_loop().time()
+        return self._observed[name][1]
 
     # -- watching
 
@@ -410,6 +436,11 @@ class Ownership:
 
     def _on_lease_change(self, change: Change) -> None:
         name = change.key.name
+        if not self._compares_clocks and name.startswith(names.MANAGER_LEASE_PREFIX):
+            if change.new is not None:
+                self._observe(change.new)
+            else:
+                self._observed.pop(name, None)
         for controller, changed in self._waiting.items():
             # A heartbeat that expires or appears can concern every waiting controller.
             if None in (change.old, change.new) or _lease_name(controller) == name:

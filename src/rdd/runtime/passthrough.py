@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """HTTP and WebSocket endpoints of controllers: `/passthrough/<controller>/<endpoint>/…`.
 
-    async def logs(request: web.BaseRequest, rest: str) -> web.StreamResponse:
-        socket = web.WebSocketResponse()
-        await socket.prepare(request)
-        await socket.send_bytes(b"…")
+    async def logs(exchange: Exchange, rest: str) -> Response | None:
+        socket = WebSocket.accept(exchange)
+        await socket.send(b"…")
         await socket.close()
-        return socket
+        return None
 
     Controller("engine", …, passthroughs={"logs": logs})
 
 Clients connect to the API server, which authenticates and authorises them before it calls a
-handler; credentials do not reach the handler. A handler gets the request of aiohttp and may
-respond, stream or upgrade. It is the same whether its controller runs in the daemon or in
+handler; credentials do not reach the handler. A handler gets the exchange (`rdd.http`) and may
+return a response, stream or upgrade. It is the same whether its controller runs in the daemon or in
 another process:
 
     InProcessPassthrough    the server calls the handler, on the client's connection
@@ -24,7 +23,6 @@ process acquires the controller.
 
 import asyncio
 import hmac
-import logging
 import socket
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Protocol
@@ -33,12 +31,15 @@ from urllib.parse import unquote
 from rdd.api import names
 
 if TYPE_CHECKING:
-    from aiohttp import web
+    from rdd.http.exchange import Exchange
+    from rdd.http.responses import Response
+    from rdd.http.server import Server
 
-log = logging.getLogger("rdd.runtime")
+Handler = Callable[["Exchange", str], Awaitable["Response | None"]]
+"""Handles a request; the text is the rest of the path, decoded, with a leading slash.
 
-Handler = Callable[["web.BaseRequest", str], Awaitable["web.StreamResponse"]]
-"""Handles a request; the text is the rest of the path, decoded, with a leading slash."""
+It returns a response, or None after it has answered through the exchange.
+"""
 
 CHALLENGE = "Rdd-Passthrough"
 """The challenge in the response to a request without the secret."""
@@ -115,16 +116,14 @@ class HttpPassthrough:
         self.url = f"http://localhost:{sock.getsockname()[1]}/"
         """Prefix of the paths `<controller>/<endpoint>/…`."""
         self._handlers: dict[tuple[str, str], Handler] = {}
-        self._active: dict[asyncio.Task[web.StreamResponse], Handler] = {}
-        self._server: web.Server | None = None
-        self._listener: asyncio.Server | None = None
+        self._active: dict[asyncio.Task[Response | None], Handler] = {}
+        self._server: Server | None = None
 
     async def start(self) -> None:
-        from aiohttp import web
+        from rdd.http.server import Server
 
-        self._server = web.Server(self._handle, access_log=None, handler_cancellation=True)
-        loop = asyncio.get_running_loop()
-        self._listener = await loop.create_server(self._server, sock=self._socket)
+        self._server = Server(self._handle, http2=False)  # its only client is the proxy
+        await self._server.listen(self._socket)
 
     def expect(self, controller: str) -> None:
         """Do nothing: early requests get 503 in any case."""
@@ -143,35 +142,37 @@ class HttpPassthrough:
         """Close the socket and cancel all requests."""
         for task in self._active:
             task.cancel()
-        listener, self._listener = self._listener, None
-        if listener is not None:
-            listener.close()
         server, self._server = self._server, None
         if server is not None:
-            await server.shutdown(1.0)
+            await server.close(timeout_s=1.0)
         self._socket.close()
 
-    async def _handle(self, request: "web.BaseRequest") -> "web.StreamResponse":
-        from aiohttp import web
+    async def _handle(self, exchange: "Exchange") -> None:
+        response = await self._respond(exchange)
+        if response is not None:
+            response.send(exchange)
+            await exchange.drain()
 
-        shown = request.headers.get(names.PASSTHROUGH_SECRET_HEADER, "")
-        if not hmac.compare_digest(shown.encode(), self.secret.encode()):
-            return web.Response(
+    async def _respond(self, exchange: "Exchange") -> "Response | None":
+        from rdd.http.responses import Response
+
+        shown = exchange.headers.get(names.PASSTHROUGH_SECRET_HEADER)
+        if not hmac.compare_digest(shown.encode("utf-8", "replace"), self.secret.encode()):
+            return Response.text(
+                "send requests for controllers to the API server\n",
                 status=401,
-                headers={"WWW-Authenticate": CHALLENGE},
-                text="send requests for controllers to the API server\n",
+                headers=[("WWW-Authenticate", CHALLENGE)],
             )
-        controller, endpoint, rest = split_path(request.raw_path.partition("?")[0])
+        controller, endpoint, rest = split_path(exchange.path)
         handler = self._handlers.get((controller, endpoint))
         if handler is None:
-            return web.Response(status=503, text=f"{controller} does not run here\n")
-        headers = request.headers.copy()
-        del headers[names.PASSTHROUGH_SECRET_HEADER]
+            return Response.text(f"{controller} does not run here\n", status=503)
+        exchange.headers = exchange.headers.without({names.PASSTHROUGH_SECRET_HEADER.lower()})
         task = asyncio.get_running_loop().create_task(
-            _called(handler, request.clone(headers=headers), rest),
-            name=f"rdd-passthrough {controller}/{endpoint}",
+            _called(handler, exchange, rest), name=f"rdd-passthrough {controller}/{endpoint}"
         )
         self._active[task] = handler
+        exchange.on_lost = task.cancel
         try:
             await asyncio.wait({task})
         finally:
@@ -182,8 +183,8 @@ class HttpPassthrough:
         return task.result()
 
 
-async def _called(handler: Handler, request: "web.BaseRequest", rest: str) -> "web.StreamResponse":
-    return await handler(request, rest)
+async def _called(handler: Handler, exchange: "Exchange", rest: str) -> "Response | None":
+    return await handler(exchange, rest)
 
 
 def split_path(path: str) -> tuple[str, str, str]:

@@ -5,7 +5,8 @@
     owns(CONFIG_MAPS, Demo)                    children: the key of their controller
     maps(SECRETS, lambda secret: [...])        any other mapping
 
-Each takes predicates, all of which must match.
+Each takes predicates, all of which must match. Predicates run on decoded objects; a selector
+keeps the others out of the cache.
 """
 
 from collections.abc import Callable, Iterable
@@ -31,6 +32,7 @@ class Source:
     namespace: str = ""
     label_selector: str = ""
     metadata_only: bool = False
+    field_selector: str = ""
 
     def keys(self, change: Change) -> set[QueueKey]:
         """Return the keys that the old and the new object of a change map to."""
@@ -56,6 +58,7 @@ def owns(
     owner: AnyResource,
     *predicates: Predicate,
     label_selector: str = "",
+    field_selector: str = "",
     metadata_only: bool = False,
 ) -> Source:
     """Watch children and reconcile the owner that controls them."""
@@ -69,7 +72,7 @@ def owns(
             namespace = obj["metadata"].get("namespace") or "" if kind.namespaced else ""
             yield ObjectKey(namespace, reference["name"])
 
-    return Source(child, to_keys, predicates, "", label_selector, metadata_only)
+    return Source(child, to_keys, predicates, "", label_selector, metadata_only, field_selector)
 
 
 def maps(

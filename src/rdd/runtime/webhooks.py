@@ -12,7 +12,7 @@ import secrets
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
 
@@ -20,6 +20,11 @@ from rdd.api import errors, names
 from rdd.api.types import Object
 from rdd.client import ApiResource, Client
 from rdd.runtime.admission import Reviewer, Webhook
+
+if TYPE_CHECKING:
+    from rdd.http.exchange import Exchange
+    from rdd.http.responses import Response
+    from rdd.http.server import Server
 
 FIELD_MANAGER = "rdd-webhook-manager"
 MAX_BODY_BYTES = 8 * 1024 * 1024
@@ -78,14 +83,17 @@ class EndpointRegistry(Protocol):
 class InProcessHost:
     """Handlers that the server of this process calls.
 
-    `address` is the host:port of the server; no connection is made to it.
+    `address` is the host:port of the server; no connection is made to it. Servers that share
+    the configurations use the same `address` and `path`, and each calls its own handlers.
     """
 
     ca_bundle = ""
 
-    def __init__(self, endpoints: EndpointRegistry, *, address: str = "127.0.0.1:6443") -> None:
+    def __init__(
+        self, endpoints: EndpointRegistry, *, address: str = "127.0.0.1:6443", path: str = ""
+    ) -> None:
         self._endpoints = endpoints
-        self.url_prefix = f"https://{address}/{secrets.token_hex(8)}"
+        self.url_prefix = f"https://{address}/{path or secrets.token_hex(8)}"
         self._reviewer: Reviewer | None = None
 
     async def start(self, reviewer: Reviewer) -> None:
@@ -122,27 +130,17 @@ class HttpsHost:
         self._tls = tls
         self.ca_bundle = ca_bundle
         self.url_prefix = f"https://{host}:{sock.getsockname()[1]}"
-        self._runner: Any = None
+        self._server: Server | None = None
 
     async def start(self, reviewer: Reviewer) -> None:
-        from aiohttp import web
+        from rdd.http.server import Server
 
-        async def handle(request: web.Request) -> web.Response:
-            path = request.match_info["path"]
-            if not reviewer.has_path(path):
-                return web.Response(status=404, text="404 page not found\n")
-            try:
-                review = orjson.loads(await request.read())
-                reviewed = await reviewer.review(path, review)
-            except (orjson.JSONDecodeError, KeyError, TypeError, AssertionError) as error:
-                return web.Response(status=400, text=f"not an AdmissionReview: {error}\n")
-            return web.Response(body=orjson.dumps(reviewed), content_type="application/json")
+        async def handle(exchange: "Exchange") -> None:
+            (await _respond(reviewer, exchange)).send(exchange)
+            await exchange.drain()
 
-        app = web.Application(client_max_size=MAX_BODY_BYTES)
-        app.router.add_post("/{path}", handle)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
-        await self._runner.setup()
-        await web.SockSite(self._runner, self._socket, ssl_context=self._tls).start()
+        self._server = Server(handle)
+        await self._server.listen(self._socket, self._tls)
 
     def add(self, webhook: Webhook) -> None:
         """Do nothing: the reviewer has the path."""
@@ -152,10 +150,31 @@ class HttpsHost:
 
     async def stop(self) -> None:
         """Close the socket; open requests get one second."""
-        runner, self._runner = self._runner, None
-        if runner is not None:
-            await runner.cleanup()
+        server, self._server = self._server, None
+        if server is not None:
+            await server.close(timeout_s=1.0)
         self._socket.close()
+
+
+async def _respond(reviewer: Reviewer, exchange: "Exchange") -> "Response":
+    from rdd.http.body import BodyError, BodyPace, BodyTooLarge
+    from rdd.http.responses import Response
+
+    path = exchange.path.removeprefix("/")
+    if not reviewer.has_path(path):
+        return Response.text("404 page not found\n", status=404)
+    if exchange.method != "POST":
+        return Response.text("405 method not allowed\n", status=405, headers=[("Allow", "POST")])
+    try:
+        data = await exchange.body.read(limit=MAX_BODY_BYTES, pace=BodyPace())
+        reviewed = await reviewer.review(path, orjson.loads(data))
+    except BodyTooLarge:
+        return Response.text(f"the limit of a body is {MAX_BODY_BYTES} bytes\n", status=413)
+    except BodyError as error:
+        return Response.text(f"the body is incomplete: {error}\n", status=400)
+    except (orjson.JSONDecodeError, KeyError, TypeError, AssertionError) as error:
+        return Response.text(f"not an AdmissionReview: {error}\n", status=400)
+    return Response(200, orjson.dumps(reviewed))
 
 
 async def apply_configuration(

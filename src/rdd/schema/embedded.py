@@ -28,6 +28,39 @@ def has_embedded(node: Node) -> bool:
     return found(node)
 
 
+def coercion_error(node: Node, value: Any, *, field: str = "") -> FieldError | None:
+    """Return the first type error of apiVersion, kind or metadata of an embedded resource.
+
+    Kubernetes reads these members as typed ones, so their errors are those of decoding.
+    """
+    if type(value) is dict:
+        for name, item in value.items():
+            sub = node.properties.get(name)
+            if node.embedded and name in ("apiVersion", "kind") and type(item) is not str:
+                if item is not None or sub is None or sub.nullable:
+                    return invalid(child(field, name), item, "must be a string")
+            elif node.embedded and name == "metadata":
+                at = child(field, name)
+                try:
+                    decode_object_meta(item, path=at)
+                except MetadataError as error:
+                    return invalid(at, item, str(error))
+            if type(item) is not dict and type(item) is not list:
+                continue
+            at = child(field, name)
+            if sub is None and not node.additional_bool:
+                sub, at = node.additional, key(field, name)
+            found = coercion_error(sub, item, field=at) if sub is not None else None
+            if found is not None:
+                return found
+    elif type(value) is list and node.items is not None:
+        for position, item in enumerate(value):
+            found = coercion_error(node.items, item, field=index(field, position))
+            if found is not None:
+                return found
+    return None
+
+
 def embedded_errors(node: Node, value: Any, *, field: str = "") -> list[FieldError]:
     """Return what is wrong with type and metadata of the resources embedded in a value."""
     errors: list[FieldError] = []
@@ -58,17 +91,21 @@ def resource_errors(obj: dict[str, Any], *, field: str) -> list[FieldError]:
     """Return errors of apiVersion, kind and metadata of one embedded resource."""
     errors: list[FieldError] = []
     at = child(field, "apiVersion")
-    version = obj.get("apiVersion", "")
-    if version == "":
+    version = obj.get("apiVersion")
+    if "apiVersion" not in obj:
         errors.append(required(at))
+    elif version == "":
+        errors.append(invalid(at, version, "must not be empty"))
     elif type(version) is not str:
         errors.append(invalid(at, version, "must be a string"))
     elif version.count("/") > 1:
         errors.append(invalid(at, version, f"unexpected GroupVersion string: {version}"))
     at = child(field, "kind")
-    kind = obj.get("kind", "")
-    if kind == "":
+    kind = obj.get("kind")
+    if "kind" not in obj:
         errors.append(required(at))
+    elif kind == "":
+        errors.append(invalid(at, kind, "must not be empty"))
     elif type(kind) is not str:
         errors.append(invalid(at, kind, "must be a string"))
     else:

@@ -15,40 +15,61 @@ from urllib.parse import unquote
 
 from rdd.schema.regexps import compile_pattern
 
-_UUID = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
-_UUID3 = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?3[0-9a-f]{3}-?[0-9a-f]{4}-?[0-9a-f]{12}")
-_UUID4 = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?4[0-9a-f]{3}-?[89ab][0-9a-f]{3}-?[0-9a-f]{12}")
-_UUID5 = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?5[0-9a-f]{3}-?[89ab][0-9a-f]{3}-?[0-9a-f]{12}")
-_BSON = re.compile(r"[0-9a-fA-F]{24}")
-_BASE64 = re.compile(
+
+class _Pattern:
+    """A regular expression that is compiled when it is first used: all of them take 10 ms."""
+
+    __slots__ = ("_compiled", "_flags", "_text")
+
+    def __init__(self, text: str, flags: int = 0) -> None:
+        self._text = text
+        self._flags = flags
+        self._compiled: re.Pattern[str] | None = None
+
+    @property
+    def compiled(self) -> re.Pattern[str]:
+        if self._compiled is None:
+            self._compiled = re.compile(self._text, self._flags)
+        return self._compiled
+
+    def fullmatch(self, text: str) -> re.Match[str] | None:
+        return self.compiled.fullmatch(text)
+
+
+_UUID = _Pattern(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
+_UUID3 = _Pattern(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?3[0-9a-f]{3}-?[0-9a-f]{4}-?[0-9a-f]{12}")
+_UUID4 = _Pattern(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?4[0-9a-f]{3}-?[89ab][0-9a-f]{3}-?[0-9a-f]{12}")
+_UUID5 = _Pattern(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?5[0-9a-f]{3}-?[89ab][0-9a-f]{3}-?[0-9a-f]{12}")
+_BSON = _Pattern(r"[0-9a-fA-F]{24}")
+_BASE64 = _Pattern(
     r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})"
 )
-_CARD = re.compile(
+_CARD = _Pattern(
     r"(?:4[0-9]{12}(?:[0-9]{3})?|5[1-5][0-9]{14}|(?:222[1-9]|22[3-9][0-9]|2[3-6][0-9]{2}|27[01][0-9]"
     r"|2720)[0-9]{12}|6(?:011|5[0-9][0-9])[0-9]{12}|3[47][0-9]{13}|3(?:0[0-5]|[68][0-9])[0-9]{11}"
     r"|(?:2131|1800|35[0-9]{3})[0-9]{11}|6[27][0-9]{14})"
 )
-_SSN = re.compile(r"[0-9]{3}[- ]?[0-9]{2}[- ]?[0-9]{4}")
-_HEX_COLOUR = re.compile(r"#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})")
+_SSN = _Pattern(r"[0-9]{3}[- ]?[0-9]{2}[- ]?[0-9]{4}")
+_HEX_COLOUR = _Pattern(r"#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})")
 _BYTE = r"(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])"
-_RGB_COLOUR = re.compile(rf"rgb\(\s*{_BYTE}\s*,\s*{_BYTE}\s*,\s*{_BYTE}\s*\)", re.ASCII)
-_TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:.[0-9]+)?(?:z|[+-][0-9]{2}:[0-9]{2})")
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_GO_DURATION = re.compile(r"[-+]?(?:0|(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+)")
-_WORD_DURATION = re.compile(r"\s*(?:[0-9]+\s*[A-Za-zµ]+\s*)+", re.ASCII)
+_RGB_COLOUR = _Pattern(rf"rgb\(\s*{_BYTE}\s*,\s*{_BYTE}\s*,\s*{_BYTE}\s*\)", re.ASCII)
+_TIME = _Pattern(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:.[0-9]+)?(?:z|[+-][0-9]{2}:[0-9]{2})")
+_DATE = _Pattern(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_GO_DURATION = _Pattern(r"[-+]?(?:0|(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+)")
+_WORD_DURATION = _Pattern(r"\s*(?:[0-9]+\s*[A-Za-zµ]+\s*)+", re.ASCII)
 _WORD_UNIT = re.compile(r"[0-9]+\s*([A-Za-zµ]+)", re.ASCII)
-_SHORT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_LONG_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
-_PORT = re.compile(r"(?::[0-9]*)?")
-_HOST = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=:\[\]<>\"%\u0080-\U0010ffff-]*")
-_USER = re.compile(r"[A-Za-z0-9._~:!$&'()*+,;=%@-]*")
+_SHORT_NAME = _Pattern(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_LONG_NAME = _Pattern(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_SCHEME = _Pattern(r"[A-Za-z][A-Za-z0-9+.-]*")
+_PORT = _Pattern(r"(?::[0-9]*)?")
+_HOST = _Pattern(r"[A-Za-z0-9._~!$&'()*+,;=:\[\]<>\"%\u0080-\U0010ffff-]*")
+_USER = _Pattern(r"[A-Za-z0-9._~:!$&'()*+,;=%@-]*")
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\u0080-\U0010ffff-]+"
-_ADDRESS = re.compile(
+_ADDRESS = _Pattern(
     rf'(?:{_ATOM}(?:\.{_ATOM})*|"(?:[^"\\\r\n]|\\.)*")@(?:{_ATOM}(?:\.{_ATOM})*|\[[^\[\]\\\s]*\])'
 )
-_NAMED_ADDRESS = re.compile(
+_NAMED_ADDRESS = _Pattern(
     rf'\s*(?:(?:{_ATOM}|"(?:[^"\\\r\n]|\\.)*")[\s.]*)*<\s*(?P<address>[^<>]*)\s*>\s*'
 )
 _LETTER = r"a-zA-Z0-9\p{S}\p{L}"

@@ -10,6 +10,8 @@ what those walks need, in slots, because a daemon holds hundreds of schemas.
 from collections.abc import Mapping
 from typing import Any
 
+import orjson
+
 
 class Node:
     """One level of a structural schema.
@@ -24,6 +26,7 @@ class Node:
         "additional",
         "additional_bool",
         "default",
+        "default_size",
         "defaulted",
         "embedded",
         "has_defaults",
@@ -65,6 +68,8 @@ class Node:
         """Of strategic merge patch, comma-separated: merge, replace, retainKeys."""
         self.patch_merge_key: str = source.get("x-kubernetes-patch-merge-key") or ""
         self.default: Any = source.get("default", MISSING)
+        self.default_size = len(orjson.dumps(self.default)) if self.default is not MISSING else 0
+        """The size of the default as JSON."""
         self.has_defaults: bool = False
         """This node or one below has a default (set by the compiler; lets walks stop early)."""
         self.defaulted: tuple[tuple[str, Node], ...] = ()
@@ -94,8 +99,8 @@ def compile_node(schema: Mapping[str, Any], refs: Mapping[str, Mapping[str, Any]
 def _compile(
     schema: Mapping[str, Any], refs: Mapping[str, Mapping[str, Any]], open_: dict[str, Node]
 ) -> Node:
-    ref = schema.get("$ref")
-    if ref is None and len(schema.get("allOf") or ()) == 1 and "$ref" in schema["allOf"][0]:
+    ref = schema.get("$ref") or None
+    if ref is None and len(schema.get("allOf") or ()) == 1 and schema["allOf"][0].get("$ref"):
         # How OpenAPI v3 attaches a default or description to a reference.
         ref = schema["allOf"][0]["$ref"]
         schema = {

@@ -17,6 +17,7 @@ from rdd.schema.node import Node
 
 _Where = tuple[Any, str | int] | None
 _Dropped = _Where | str  # text: a member of the metadata of an embedded resource
+_INT64 = 2.0**63
 _META = frozenset(("apiVersion", "kind", "metadata"))
 
 
@@ -46,13 +47,13 @@ def is_pruned(node: Node, value: Any, *, is_resource: bool) -> bool:
 
 
 def integral_floats(value: Any) -> Any:
-    """Return the value with 1.0 as 1, as Go's JSON prints floats.
+    """Return the value with 1.0 as 1, as Go's JSON prints floats that fit an int64.
 
     Containers are changed in place.
     """
     cls = type(value)
     if cls is float:
-        return int(value) if value.is_integer() and abs(value) < 1e21 else value
+        return int(value) if value.is_integer() and abs(value) < _INT64 else value
     if cls is dict:
         for key, item in value.items():
             if type(item) in (float, dict, list):

@@ -38,18 +38,40 @@ _RANGES = {
 class Result:
     """Errors found, and the number of checks passed."""
 
-    __slots__ = ("errors", "passed")
+    __slots__ = ("_known", "errors", "passed")
 
     def __init__(self, errors: list[FieldError] | None = None, passed: int = 0) -> None:
         self.errors: list[FieldError] = errors or []
         self.passed = passed
+        self._known: set[tuple[object, ...]] | None = None
+        """Keys of `errors`, once there are several."""
 
     def merge(self, other: "Result") -> None:
-        """Add another result to this one; an error already known is not repeated."""
+        """Add another result to this one, which takes its errors over.
+
+        An error already known is not repeated. Comparing each with all others would be
+        quadratic, and copying them at every level of a deep value, too.
+        """
         self.passed += other.passed
+        if not other.errors:
+            return
+        if not self.errors:
+            self.errors, self._known = other.errors, other._known
+            return
+        if self._known is None:
+            self._known = {_key(error) for error in self.errors}
         for error in other.errors:
-            if error not in self.errors:
+            key = _key(error)
+            if key not in self._known:
+                self._known.add(key)
                 self.errors.append(error)
+
+
+def _key(error: FieldError) -> tuple[object, ...]:
+    """Return what distinguishes an error; objects and lists, which may be large, by identity."""
+    value = error.value
+    shown = id(value) if isinstance(value, dict | list) else f"{type(value).__name__} {value!r}"
+    return error.kind, error.field, error.detail, shown
 
 
 def value_errors(
@@ -319,8 +341,8 @@ def _number(
         bound = schema.get(key)
         if bound is None:
             continue
-        if in_range(bound, prefix) and type(value) is int:
-            bound = int(bound)
+        is_native = in_range(bound, prefix) and type(value) is int
+        bound = int(bound) if is_native else float(bound)
         exclusive = bool(schema.get(f"exclusive{key.capitalize()}"))
         distance = (value - bound) * sign
         if distance < 0 or (exclusive and distance == 0):
@@ -342,8 +364,8 @@ def _fits_format(number: float, kind: str, name: str) -> bool:
 
 
 def _not_multiple(value: float, factor: float, place: _Place, *, native: bool) -> FieldError | None:
-    if native and type(value) is int:
-        factor = int(factor)  # Kubernetes rejects every integer if less than 1 is left
+    # Kubernetes rejects every integer if less than 1 is left.
+    factor = int(factor) if native and type(value) is int else float(factor)
     if factor < 0 or (factor == 0 and type(value) is int and native):
         words = f"factor MultipleOf declared for {place.name} must be positive: "
         return FieldError("Invalid", place.field, factor, words + govalue.plain(factor))

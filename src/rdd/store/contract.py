@@ -103,12 +103,27 @@ class StoreEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class DamagedRecord:
+    """A live key whose stored value is not the one that was written."""
+
+    key: str
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
 class ScanPage:
     """A part of a range, in key order, at one revision."""
 
     records: Sequence[KeyValue]
     revision: int  # the revision the range was read at
     more: bool  # more keys follow the last record
+    damaged: Sequence[DamagedRecord] = ()  # keys of the range that are left out of the records
+
+    @property
+    def after(self) -> str:
+        """The last key of the page, damaged or not: the next page follows it."""
+        last = (part[-1].key for part in (self.records, self.damaged) if part)
+        return max(last, default="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +174,28 @@ class Unavailable(StoreError):
     """The write could not be made durable (disk full, file removed). Nothing was written."""
 
 
+class ValueTooLarge(Unavailable):
+    """A distributed store does not accept a value of this size."""
+
+
+class StoreUnreachable(Unavailable):
+    """A distributed store does not answer, or has no quorum; it may recover by itself."""
+
+
+class OutcomeUnknown(StoreUnreachable):
+    """The connection to a distributed store was lost: the write may have been executed."""
+
+
 class Damaged(StoreError):
     """The file is not a healthy store of this project; it was left unchanged."""
+
+
+class DamagedValue(StoreError):
+    """The stored value of a key is not the one that was written."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"the stored value of {key} is damaged")
+        self.key = key
 
 
 class StoreInUse(StoreError):
@@ -170,10 +205,10 @@ class StoreInUse(StoreError):
 class Store(Protocol):
     """A revisioned key-value log.
 
-    All methods are called from one event loop. Invariant: `commit` decides
-    expectations when it is called, before its first suspension, against
-    committed state plus the writes in flight; so two commits called one after
-    the other without awaiting cannot both win.
+    All methods are called from one event loop. Invariant: of several commits
+    that expect the same revision of a key, at most one succeeds. A store with
+    one writer decides when `commit` is called, before its first suspension; a
+    distributed one when the cluster answers.
     """
 
     @property
@@ -182,12 +217,34 @@ class Store(Protocol):
         ...
 
     @property
+    def is_shared(self) -> bool:
+        """Whether other servers write to it."""
+        ...
+
+    @property
+    def is_distributed(self) -> bool:
+        """Whether observers may be behind, so that a read may have to wait (`is_current`)."""
+        ...
+
+    @property
+    def is_current(self) -> bool:
+        """Whether observers have seen every acknowledged write, without a `refresh`."""
+        ...
+
+    @property
     def compacted(self) -> int:
         """The newest revision whose history is compacted; 0 if none is."""
         ...
 
+    def problem(self) -> str:
+        """Return why the store cannot be used now; empty if it can."""
+        ...
+
     async def get(self, key: str, *, revision: int = 0) -> KeyValue | None:
-        """Return the record of a key now, or as of a retained revision."""
+        """Return the record of a key now, or as of a retained revision.
+
+        Raises DamagedValue if the store can tell that the value is damaged.
+        """
         ...
 
     async def scan(
@@ -195,7 +252,8 @@ class Store(Protocol):
     ) -> ScanPage:
         """Return live records whose key starts with prefix and sorts after `after`, in key order.
 
-        `limit` 0 means all. Raises Compacted or FutureRevision.
+        `limit` 0 means all. Records whose value is damaged are named in `damaged` and count
+        for the limit; their keys stay live. Raises Compacted or FutureRevision.
         """
         ...
 
@@ -205,15 +263,25 @@ class Store(Protocol):
         Returns after the change is durable (`durable=False`: after it is
         visible and survives a crash of this process, though perhaps not of the
         machine) and after every observer has received its events. Raises
-        CompareFailed synchronously with nothing written, Unavailable if the
-        commit failed. A key may occur only once. An Op that deletes a key that
-        is not live with expect=ANY is ignored; a commit that changes nothing
-        returns the current revision.
+        CompareFailed with nothing written, Unavailable if the commit failed,
+        OutcomeUnknown if a distributed store may have executed it. A key may
+        occur only once. An Op that deletes a key that is not live with
+        expect=ANY is ignored; a commit that changes nothing returns the
+        current revision.
         """
         ...
 
     async def settled(self, key: str) -> None:
         """Return when no write to the key is in flight."""
+        ...
+
+    async def refresh(self, at_least: int = 0) -> None:
+        """Return when observers have seen every write acknowledged before the call.
+
+        Immediate in a store with one writer; a distributed store asks what other servers
+        have written. With `at_least` the revision also reaches that one, if the store has
+        counted so far. Raises Unavailable.
+        """
         ...
 
     def observe(self, callback: Observer) -> Callable[[], None]:
@@ -226,12 +294,20 @@ class Store(Protocol):
         """
         ...
 
+    def on_gap(self, callback: Callable[[int], None]) -> None:
+        """Call back before observers get only the differences up to a revision.
+
+        A distributed store does so when changes were compacted before it could read them. The
+        observers' state is complete afterwards, but changes in between are missing.
+        """
+        ...
+
     async def history(self, prefix: str, after: int) -> HistoryChunk:
         """Return the oldest changes of keys with this prefix and a revision greater than `after`.
 
         A chunk is bounded; the next one starts after its `revision`. A reader
         that continues until `revision` is that of an event it observed misses
-        and repeats nothing. Raises Compacted or FutureRevision.
+        and repeats nothing. Raises Compacted (also for a damaged value) or FutureRevision.
         """
         ...
 

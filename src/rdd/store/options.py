@@ -7,6 +7,7 @@ Both implementations accept the same options.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,3 +29,10 @@ class StoreOptions:
     # keep_revisions does: a client that rewrites a large object in a loop for
     # five minutes must not fill the disk of a desktop.
     crowded_bytes: int = 1 << 30
+
+    # Where copies are written before the format of a file changes; None: beside the file.
+    backup_dir: Path | None = None
+
+    # Whether a value can be one that the owner wrote; asked when a format without checksums
+    # becomes one with them.
+    is_readable: Callable[[bytes], bool] = lambda _: True

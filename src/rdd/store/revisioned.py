@@ -39,13 +39,35 @@ class RevisionedStore:
         return self._revision
 
     @property
+    def is_shared(self) -> bool:
+        """Whether other servers write to it: never, the file is locked."""
+        return False
+
+    @property
+    def is_distributed(self) -> bool:
+        """Whether observers may be behind: never."""
+        return False
+
+    @property
+    def is_current(self) -> bool:
+        """Whether observers have seen every acknowledged write: always."""
+        return True
+
+    @property
     def compacted(self) -> int:
         """The newest revision whose history is compacted; 0 if none is."""
         return self._retention.compacted
 
+    def problem(self) -> str:
+        """Return why the last write failed; empty if it did not."""
+        return ""
+
     async def settled(self, key: str) -> None:
         """Return when no write to the key is in flight."""
         await self._index.settled(key)
+
+    async def refresh(self, at_least: int = 0) -> None:
+        """Return at once: this is the only writer, and observers see its commits."""
 
     def observe(self, callback: Observer) -> Callable[[], None]:
         """Call back with every batch from now on; return the function that unsubscribes."""
@@ -56,6 +78,9 @@ class RevisionedStore:
                 self._observers.remove(callback)
 
         return stop
+
+    def on_gap(self, callback: Callable[[int], None]) -> None:
+        """Do nothing: observers see every change."""
 
     async def expire(self) -> int:
         """Remove the keys that have expired by now; a timer does this on its own."""

@@ -22,7 +22,7 @@ from rdd.api.types import Object
 from rdd.apiserver.auth import certificates
 from rdd.apiserver.bootstrap import NAMESPACES
 from rdd.apiserver.endpoints.metrics import ServerMetrics
-from rdd.apiserver.http.limits import InFlight
+from rdd.apiserver.fairness import InFlight
 from rdd.apiserver.http.request import SYSTEM, AnyResponse, Request, ResponseWriter, Stream, User
 from rdd.apiserver.server import ApiServer, ServerOptions, open_server
 from rdd.apiserver.state import watchers
@@ -113,6 +113,7 @@ class Server:
                 address=self._address,
                 clock=self.clock,
                 limits=self.options.limits,
+                counts_quotas=_counts_quotas(self.options.builtin_controllers),
             ),
         )
         try:
@@ -386,6 +387,12 @@ class Server:
         # No step depends on external input: each iteration of the loop is progress.
         while wanted != {o["metadata"]["name"] for o in running.lister.list("apiservices")}:  # noqa: ASYNC110
             await asyncio.sleep(0)
+
+
+def _counts_quotas(selection: str) -> bool:
+    from rdd.controllers.builtin.manager import RESOURCE_QUOTA, select
+
+    return bool(selection) and RESOURCE_QUOTA in select(selection)
 
 
 @cache

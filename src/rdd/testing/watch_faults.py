@@ -46,17 +46,23 @@ class _Events:
         self._outer = outer
         self._queue: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._queued_bytes = 0
+        self._has_room = asyncio.Event()
+        self._has_room.set()
 
     async def next(self) -> bytes | None:
         line = await self._queue.get()
         self._queued_bytes -= len(line or b"")
+        if self._queued_bytes <= MAX_BEHIND_BYTES:
+            self._has_room.set()
         return line
 
     def end(self) -> None:
         self._queue.put_nowait(None)
 
     async def write(self, data: bytes) -> None:
-        self.push(data)
+        if not self.push(data):
+            self._has_room.clear()
+            await self._has_room.wait()
 
     def push(self, data: bytes) -> bool:
         for line in data.splitlines(keepends=True):

@@ -14,7 +14,8 @@ from typing import Any, Self
 import orjson
 
 from rdd.api.types import Object
-from rdd.apiserver.http.request import AnyResponse, Query, Request, Stream, User, parse_query
+from rdd.apiserver.http.request import AnyResponse, Request, Stream, User
+from rdd.http.exchange import Query, parse_query
 
 QueryArgument = Mapping[str, object]
 

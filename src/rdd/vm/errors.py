@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors about machines; all are HostErrors, one line each, the fix last."""
 
-from rdd.host.errors import HostError
+from rdd.host.errors import FailureReason, HostError
 
 
 class MachineExists(HostError):
@@ -20,9 +20,15 @@ class StartFailed(HostError):
     """The host agent did not start."""
 
     def __init__(
-        self, message: str, *, exit_code: int | None = None, log_tail: tuple[str, ...] = ()
+        self,
+        message: str,
+        *,
+        exit_code: int | None = None,
+        log_tail: tuple[str, ...] = (),
+        reason: FailureReason | None = None,
+        remedy: str = "",
     ) -> None:
-        super().__init__(message)
+        super().__init__(message, reason=reason, remedy=remedy)
         self.exit_code = exit_code
         self.log_tail = log_tail
 

@@ -16,13 +16,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rdd.host.errors import HostError
+from rdd.host.errors import FailureReason, HostError
 from rdd.host.files import read_text, remove, write_atomically
 from rdd.host.processes import Identity
 from rdd.instance import SOCKET_PATH_LIMIT_BYTES
 from rdd.vm.process_files import live_process
-from rdd.vm.template import HostFacts, Template, dump, load, parse, resolve
+
+if TYPE_CHECKING:  # 15 ms, and most commands only ask whether a machine runs
+    from rdd.vm.template import HostFacts, Template
 
 NAME_LIMIT = 76
 NAME_RULE = (
@@ -78,7 +81,8 @@ def check_socket_path(path: Path) -> None:
     if length >= SOCKET_PATH_LIMIT_BYTES:
         raise HostError(
             f'socket path "{path}" has {length} bytes, which must be less than '
-            f"{SOCKET_PATH_LIMIT_BYTES}: use a shorter name or a shorter home directory"
+            f"{SOCKET_PATH_LIMIT_BYTES}: use a shorter name or a shorter home directory",
+            reason=FailureReason.PATH_TOO_LONG,
         )
 
 
@@ -210,7 +214,7 @@ class InstanceDirectory:
         """Return the text of the template; None if it is missing. Raises HostError."""
         return read_text(self.lima_yaml)
 
-    def template(self, facts: HostFacts | None = None) -> Template:
+    def template(self, facts: "HostFacts | None" = None) -> "Template":
         """Return the resolved template, from the cache if that matches `lima.yaml`.
 
         `facts` describe the host; without them they are gathered. Raises HostError,
@@ -221,23 +225,29 @@ class InstanceDirectory:
             raise HostError(f'"{self.lima_yaml}" is missing')
         return self._cached(text) or self._resolved(text, facts)
 
-    def _resolved(self, text: str, facts: HostFacts | None) -> Template:
+    def _resolved(self, text: str, facts: "HostFacts | None") -> "Template":
+        from rdd.vm.template import HostFacts, parse, resolve
+
         facts = facts or HostFacts.gather(Path.home())
         template = parse(text)
         return resolve(template, facts, name=self.name, directory=self.path, driver=self.driver)
 
-    def _cached(self, text: str) -> Template | None:
+    def _cached(self, text: str) -> "Template | None":
+        from rdd.vm.template import load
+
         try:
             data = json.loads(read_text(self.template_cache) or "null")
             return load(data["template"]) if data["source"] == text else None
         except (ValueError, KeyError, TypeError, HostError):
             return None  # the cache is optional
 
-    def refresh_template(self, facts: HostFacts) -> Template:
+    def refresh_template(self, facts: "HostFacts") -> "Template":
         """Resolve the template and cache it for the host agent.
 
         Raises HostError, TemplateError.
         """
+        from rdd.vm.template import dump
+
         text = self.read_lima_yaml()
         if text is None:
             raise HostError(f'"{self.lima_yaml}" is missing')

@@ -39,6 +39,7 @@ from rdd.vm.lifecycle.start import (
 )
 from rdd.vm.lifecycle.stop import clean_up
 from rdd.vm.lifecycle.timeouts import Timeouts
+from rdd.vm.machine_trash import MachineTrash
 from rdd.vm.template import HostFacts, TemplateError, validate
 
 __all__ = [
@@ -73,8 +74,10 @@ class Machines:
         facts: HostFacts,
         version: str = "",
         timeouts: Timeouts | None = None,
+        trash: MachineTrash | None = None,
     ) -> None:
         self.home = home
+        self._trash = trash
         self.timeouts = timeouts or Timeouts()
         self._agent_command = tuple(agent_command)
         self._changed = changed
@@ -132,6 +135,16 @@ class Machines:
                 fill=fill,
                 driver=driver,
             )
+
+    async def restore(self, name: str, entry_id: str) -> None:
+        """Create an instance from an entry of the trash. Raises InvalidName, HostError."""
+        machine = self._machine(name)
+        async with machine.lock:
+            if self._trash is None:
+                raise HostError("there is no trash")
+            if machine.directory.exists():
+                raise MachineExists(f'machine "{name}" already exists')
+            await asyncio.to_thread(self._trash.restore, machine.directory, entry_id)
 
     def write_template(self, name: str, text: str) -> None:
         """Replace the template of an instance; takes effect with the next start.
@@ -297,9 +310,14 @@ class Machines:
         )
 
     async def delete(
-        self, name: str, *, grace_s: float | None = None, keep_logs_in: Path | None = None
+        self,
+        name: str,
+        *,
+        grace_s: float | None = None,
+        keep_logs_in: Path | None = None,
+        use_trash: bool = True,
     ) -> None:
-        """Stop a machine and remove it. Idempotent.
+        """Stop a machine and remove it, or move it to the trash if there is one. Idempotent.
 
         Raises InvalidName, StopFailed, HostError; a second call then retries.
         """
@@ -310,9 +328,21 @@ class Machines:
                 await self._end(machine, self.timeouts.grace_s if grace_s is None else grace_s)
                 if keep_logs_in is not None:
                     await asyncio.to_thread(keep_logs, directory, keep_logs_in)
-            await remove_directory(directory)
+            keep = self._trash.keep if self._trash is not None and use_trash else None
+            await remove_directory(directory, keep=keep)
             await machine.detach()
         self._machines.pop(name, None)
+
+    async def end(self, name: str, *, keep_logs_in: Path | None = None) -> None:
+        """Stop a machine and what is left of its processes; keep its directory.
+
+        Raises InvalidName, StopFailed, HostError.
+        """
+        machine = self._machine(name)
+        async with machine.lock:
+            await self._end(machine, self.timeouts.grace_s)
+            if keep_logs_in is not None:
+                await asyncio.to_thread(keep_logs, machine.directory, keep_logs_in)
 
     async def _end(self, machine: Machine, grace_s: float) -> None:
         if _is_alive(machine):

@@ -8,6 +8,9 @@ the machine-readable part, so that no reader has to parse a text; Lima's readers
 from dataclasses import dataclass
 from typing import Any
 
+ENGINE_HUNG, GUEST_HUNG, AGENT_HUNG = "EngineHung", "GuestHung", "AgentHung"
+"""The engine, the guest or the host agent runs and does not respond."""
+
 ADDRESS_IN_USE = "AddressInUse"
 """Another process listens on an address of this host that a forward needs."""
 
@@ -21,10 +24,17 @@ class Problem:
     host_address: str = ""
     """The end of the forward on this host: `127.0.0.1:6443`, or the path of a socket."""
     host_port: int = 0
+    remedy: str = ""
+    """A command that resolves it; empty if there is none."""
 
     def to_data(self) -> dict[str, Any]:
         """Return the member of an event; empty values are left out."""
-        data = {"reason": self.reason, "hostAddr": self.host_address, "hostPort": self.host_port}
+        data = {
+            "reason": self.reason,
+            "hostAddr": self.host_address,
+            "hostPort": self.host_port,
+            "remedy": self.remedy,
+        }
         return {"message": self.message} | {key: value for key, value in data.items() if value}
 
     @classmethod
@@ -38,4 +48,5 @@ class Problem:
             str(data.get("reason") or ""),
             str(data.get("hostAddr") or ""),
             port if type(port) is int else 0,
+            str(data.get("remedy") or ""),
         )

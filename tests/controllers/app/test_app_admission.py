@@ -10,7 +10,7 @@ from tests.controllers.app.app_world import APPS, app_object, works
 from tests.controllers.controller_world import controller_environment, managed
 from tests.runtime.runtime_world import World, open_world
 
-from rdd.api import errors
+from rdd.api import errors, names
 from rdd.client import Client
 from rdd.controllers.app.app import app
 from rdd.controllers.app.app.admission import AppAdmission
@@ -190,15 +190,120 @@ async def test_rejects_values_beyond_the_limits(
         await created(world)
 
 
-@pytest.mark.parametrize("type_", ["host", "auto", None])
-async def test_memory_has_no_limits_without_a_virtual_machine(
+HOSTS = pytest.mark.parametrize("type_", ["host", "auto", None])
+
+
+def _of_type(type_: str | None, **machine: Any) -> dict[str, Any]:
+    return machine | ({"type": type_} if type_ else {})
+
+
+@HOSTS
+@pytest.mark.parametrize(
+    ("machine", "why"),
+    [
+        ({"memory": "8"}, "8 is less than the minimum of 2Gi"),
+        ({"memory": "999Gi"}, "999Gi exceeds the host memory of 16Gi"),
+        ({"cpus": 9}, "exceeds the host CPU count of 8"),
+        ({"cpus": -1}, "must not be negative"),
+    ],
+)
+async def test_type_host_has_the_limits_of_virtual_machines(
+    world: World, type_: str | None, machine: dict[str, Any], why: str
+) -> None:
+    async with managed(world, rules(probe=only("host"), missing_limits=lambda _: "")):
+        with pytest.raises(errors.Forbidden, match=why):
+            await created(world, virtualMachine=_of_type(type_, **machine))
+
+
+@HOSTS
+async def test_small_host_without_a_virtual_machine_has_no_default_memory(
     world: World, type_: str | None
 ) -> None:
-    machine = {"memory": "1Gi"} | ({"type": type_} if type_ else {})
     async with managed(world, rules(memory_bytes=GIB, probe=only("host"))):
-        stored = await created(world, virtualMachine=machine)
-        assert stored["virtualMachine"]["memory"] == "1Gi"
-        assert "memory" not in (await created(world))["virtualMachine"]
+        stored = await created(world, virtualMachine=_of_type(type_))
+        assert "memory" not in stored["virtualMachine"]
+
+
+@HOSTS
+async def test_explicit_limits_are_rejected_where_they_cannot_be_enforced(
+    world: World, type_: str | None
+) -> None:
+    facts: dict[str, Any] = {"probe": only("host"), "missing_limits": lambda _: "no cgroups"}
+    async with managed(world, rules(**facts)):
+        for name, value in (("cpus", 2), ("memory", "2Gi")):
+            why = f"spec.virtualMachine.{name} cannot be enforced on this host: no cgroups"
+            with pytest.raises(errors.Forbidden, match=why):
+                await created(world, virtualMachine=_of_type(type_, **{name: value}))
+        await world.client.create(APPS, app_object(virtualMachine=_of_type(type_)))
+        with pytest.raises(errors.Forbidden, match="cannot be enforced"):
+            await _patch(world, {"cpus": 3})
+        await _patch(world, {"cpus": 0, "memory": None})
+
+
+async def test_limits_of_virtual_machines_need_no_control_groups(world: World) -> None:
+    async with managed(world, rules(missing_limits=lambda _: "no cgroups")):
+        await created(world, virtualMachine={"cpus": 2, "memory": "2Gi"})
+
+
+async def _patch(world: World, machine: dict[str, Any], **annotations: Any) -> dict[str, Any]:
+    patch = {"metadata": {"annotations": annotations}, "spec": {"virtualMachine": machine}}
+    return await world.client.patch(APPS, "app", patch)
+
+
+def _marks(app: dict[str, Any]) -> tuple[str, str]:
+    found = app["metadata"]["annotations"]
+    return found[names.CPUS_DEFAULTED], found[names.MEMORY_DEFAULTED]
+
+
+async def test_defaults_and_explicit_values_are_told_apart(world: World) -> None:
+    async with managed(world, rules()):
+        app = await world.client.create(APPS, app_object())
+        assert _marks(app) == ("true", "true")
+        app = await world.client.update(APPS, app)  # with the values of the defaults
+        assert _marks(app) == ("true", "true")
+        app = await _patch(world, {"cpus": 3})
+        assert _marks(app) == ("false", "true")
+        app = await _patch(world, {"memory": "4Gi"}, **{names.MEMORY_DEFAULTED: "false"})
+        assert (app["spec"]["virtualMachine"]["memory"], *_marks(app)) == ("4Gi", "false", "false")
+        app = await _patch(world, {"cpus": 0, "memory": None})
+        assert app["spec"]["virtualMachine"] == {"cpus": 2, "memory": "4Gi"}
+        assert _marks(app) == ("true", "true")
+        bare = {key: app["metadata"][key] for key in ("name", "resourceVersion")}
+        app = await world.client.update(APPS, {**app, "metadata": bare})
+        assert _marks(app) == ("false", "false")  # a file that has the values
+
+
+async def test_backup_of_an_app_keeps_its_defaults(world: World) -> None:
+    async with managed(world, rules()):
+        app = await world.client.create(APPS, app_object())
+        await world.client.delete(APPS, "app")
+        del app["metadata"]["resourceVersion"]
+        app = await world.client.create(APPS, app)
+        assert _marks(app) == ("true", "true")
+
+
+@pytest.mark.parametrize(
+    ("cpus", "memory", "marks"), [(2, "4Gi", ("true", "true")), (3, "8Gi", ("false", "false"))]
+)
+async def test_app_of_an_older_release_has_defaults_if_it_has_their_values(
+    world: World, cpus: int, memory: str, marks: tuple[str, str]
+) -> None:
+    machine = {"cpus": cpus, "memory": memory}
+    async with managed(world, Controller("app", Idle, definitions=(definition_of(App),))):
+        await world.client.create(APPS, app_object(virtualMachine=machine))
+    async with managed(world, rules()):
+        app = await world.client.patch(APPS, "app", {"spec": {"running": True}})
+        assert _marks(app) == marks
+
+
+async def test_value_from_before_does_not_prevent_a_stop(world: World) -> None:
+    async with managed(world, rules()):
+        await world.client.create(APPS, app_object(virtualMachine={"cpus": 8, "memory": "16Gi"}))
+    async with managed(world, rules(cpus=2, memory_bytes=4 * GIB)):
+        app = await world.client.patch(APPS, "app", {"spec": {"running": False}})
+        assert app["spec"]["virtualMachine"]["cpus"] == 8
+        with pytest.raises(errors.Forbidden, match="exceeds the host CPU count of 2"):
+            await _patch(world, {"cpus": 4})
 
 
 async def test_rejects_host_with_too_little_memory(world: World) -> None:
@@ -227,6 +332,22 @@ async def test_warns_about_ignored_authorities_and_mirrors(world: World) -> None
     assert warnings == [
         "spec.certificates.authorities[1] is ignored: not a PEM certificate",
         "the engine moby supports mirrors of docker.io only, not of ghcr.io",
+    ]
+
+
+async def test_warnings_are_not_repeated_by_changes_of_other_settings(world: World) -> None:
+    warnings: list[str] = []
+    client = Client(world.client.transport, on_warning=warnings.append)
+    async with managed(world, rules()):
+        await client.create(APPS, app_object(certificates={"authorities": ["rubbish"]}))
+        await client.patch(APPS, "app", {"spec": {"running": True}})
+        await client.patch(APPS, "app", {"spec": {"running": False}})
+        assert len(warnings) == 1
+        more = {"certificates": {"authorities": ["rubbish", "worse"]}}
+        await client.patch(APPS, "app", {"spec": more})
+    assert [text.partition(" ")[0] for text in warnings] == [
+        "spec.certificates.authorities[0]",
+        "spec.certificates.authorities[1]",
     ]
 
 

@@ -158,6 +158,7 @@ async def test_hello_shows_the_request(world: World) -> None:
         "Hello, world!",
         'Accept-Encoding = ["gzip, deflate"]',
         'User-Agent = ["me"]',
+        'X-Forwarded-For = ["127.0.0.1"]',
         'X-One = ["1"]',
         'X-Quoted = ["a \\"b\\""]',
         'Path = "/a path/"',
@@ -166,14 +167,17 @@ async def test_hello_shows_the_request(world: World) -> None:
 
 async def test_websocket_sends_one_message(world: World) -> None:
     async with managed(world, demo(controller_environment())), connected(world) as session:
-        async with session.ws_connect(
-            "/passthrough/demo/websocket/", origin="https://anywhere.example"
-        ) as ws:
+        async with session.ws_connect("/passthrough/demo/websocket/") as ws:
             assert await ws.receive_str() == "hello from websocket\n"
             last = await ws.receive()
             assert (last.type, last.data) == (WSMsgType.CLOSE, 1000)
         async with session.get("/passthrough/demo/websocket/") as response:
             assert response.status == 400
+        with pytest.raises(aiohttp.WSServerHandshakeError) as rejected:
+            await session.ws_connect(
+                "/passthrough/demo/websocket/", origin="https://anywhere.example"
+            )
+        assert rejected.value.status == 403  # a page of another site
         with pytest.raises(aiohttp.WSServerHandshakeError) as rejected:
             await session.ws_connect("/passthrough/demo/other/")
         assert rejected.value.status == 404

@@ -8,6 +8,7 @@ import ssl
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,10 @@ from tests.controllers.controller_world import controller_environment, eventuall
 from tests.runtime.runtime_world import World
 
 from rdd.client import kubeconfig
-from rdd.controllers.app.diagnostics import checks, diagnostics
+from rdd.controllers.app.diagnostics import checks, engine_checks, host_checks
+from rdd.controllers.app.diagnostics.controller import diagnostics
 from rdd.controllers.app.diagnostics.findings import Facts, Finding
-from rdd.host import docker_contexts, kube_contexts
+from rdd.host.contexts import docker_contexts, kube_contexts
 from rdd.instance import Instance
 from rdd.kinds.app import App
 from rdd.kinds.crd import definition_of
@@ -87,23 +89,23 @@ def test_app_check_reports_permanent_problems(
 
 def test_docker_context_check(facts: Facts) -> None:
     name, directory = facts.instance.name, facts.docker_directory
-    assert outcome(checks.docker_context(facts)) == ("False", "ContextMissing")
+    assert outcome(engine_checks.docker_context(facts)) == ("False", "ContextMissing")
     docker_contexts.publish(directory, name, host="unix:///elsewhere.sock")
-    found = checks.docker_context(facts)
+    found = engine_checks.docker_context(facts)
     assert outcome(found) == ("False", "ContextMissing")
     assert "points to unix:///elsewhere.sock" in found.evidence[0]
     docker_contexts.publish(directory, name, host=facts.instance.docker_endpoint)
-    assert outcome(checks.docker_context(facts)) == ("True", "NotCurrent")
+    assert outcome(engine_checks.docker_context(facts)) == ("True", "NotCurrent")
     docker_contexts.make_current(directory, name, instead_of="")
-    assert outcome(checks.docker_context(facts)) == ("True", "Current")
+    assert outcome(engine_checks.docker_context(facts)) == ("True", "Current")
     variable = replace(facts, environment={"DOCKER_HOST": "tcp://x"})
-    assert outcome(checks.docker_context(variable)) == ("True", "Overridden")
+    assert outcome(engine_checks.docker_context(variable)) == ("True", "Overridden")
 
 
 def test_malformed_docker_configuration(facts: Facts) -> None:
     facts.docker_directory.mkdir()
     (facts.docker_directory / "config.json").write_text("{ not json")
-    assert outcome(checks.docker_context(facts)) == ("False", "ConfigUnreadable")
+    assert outcome(engine_checks.docker_context(facts)) == ("False", "ConfigUnreadable")
 
 
 class FakeEngine:
@@ -126,26 +128,27 @@ class FakeEngine:
 
 def test_engine_check(facts: Facts) -> None:
     path = facts.instance.docker_socket
-    assert outcome(checks.engine(facts)) == ("False", "EngineUnreachable")
+    assert outcome(engine_checks.engine(facts)) == ("False", "EngineUnreachable")
     FakeEngine(path, b"HTTP/1.0 500 Internal Server Error\r\n\r\n")
-    assert outcome(checks.engine(facts)) == ("False", "EngineUnhealthy")
+    assert outcome(engine_checks.engine(facts)) == ("False", "EngineUnhealthy")
     path.unlink()
     FakeEngine(path, b"HTTP/1.0 200 OK\r\n\r\nOK")
-    assert outcome(checks.engine(facts)) == ("True", "Answering")
+    assert outcome(engine_checks.engine(facts)) == ("True", "Answering")
 
 
 def test_kube_context_check(facts: Facts) -> None:
-    assert outcome(checks.kube_context(facts)) == ("False", "ContextMissing")
+    assert outcome(engine_checks.kube_context(facts)) == ("False", "ContextMissing")
     paths = kube_contexts.locations(facts.environment, facts.home)
     entry = {"server": "https://127.0.0.1:1"}
     kube_contexts.publish(paths, facts.instance.name, cluster=entry, user={"token": "t"})
-    assert outcome(checks.kube_context(facts)) == ("True", "Published")
+    assert outcome(engine_checks.kube_context(facts)) == ("True", "Published")
     paths[0].write_text("{ not yaml")
-    assert outcome(checks.kube_context(facts)) == ("False", "ConfigUnreadable")
+    assert outcome(engine_checks.kube_context(facts)) == ("False", "ConfigUnreadable")
 
 
 def forward(kind: str, port: int, **more: str) -> str:
-    event = {"type": kind, "protocol": "tcp", "hostAddr": f"0.0.0.0:{port}", **more}
+    address = f"0.0.0.0:{port}"
+    event = {"type": kind, "protocol": "tcp", "hostAddr": address, "guestAddr": address, **more}
     return json.dumps({"time": "2026-01-01T00:00:00Z", "status": {"portForward": event}}) + "\n"
 
 
@@ -159,12 +162,12 @@ def test_last_event_of_a_port_counts(facts: Facts) -> None:
         + forward("forwarding", 9090)
         + '{"time'
     )
-    found = checks.ports(facts)
+    found = host_checks.ports(facts)
     assert outcome(found) == ("False", "NotForwarded")
     assert found.evidence == ("0.0.0.0:8080: address already in use",)
     assert "sport = :8080" in found.next_step
     log.write_text(forward("failed", 8080, error="x") + forward("stopping", 8080))
-    assert outcome(checks.ports(facts)) == ("True", "Forwarded")
+    assert outcome(host_checks.ports(facts)) == ("True", "Forwarded")
 
 
 @pytest.mark.parametrize(
@@ -181,15 +184,19 @@ def test_disk_check(
     # Disks of these sizes are not available everywhere.
     usage = type("Usage", (), {"free": free})
     monkeypatch.setattr("shutil.disk_usage", lambda path: usage)
-    assert outcome(checks.disk(facts)) == expected
+    assert outcome(host_checks.disk(facts)) == expected
 
 
 @pytest.fixture
 def tls() -> Iterator[tuple[trustme.CA, int]]:
+    yield from serve_tls(None)
+
+
+def serve_tls(expires: datetime | None) -> Iterator[tuple[trustme.CA, int]]:
     """Run a TLS server with a certificate of an authority."""
     authority = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1").configure_cert(context)
+    authority.issue_cert("127.0.0.1", not_after=expires).configure_cert(context)
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
@@ -223,21 +230,33 @@ def write_kubeconfig(facts: Facts, authority: trustme.CA, port: int) -> None:
 
 def test_certificate_check(facts: Facts, tls: tuple[trustme.CA, int]) -> None:
     authority, port = tls
-    assert outcome(checks.certificates(facts)) == ("True", "NotApplicable")
+    assert outcome(host_checks.certificates(facts)) == ("False", "ConfigUnreadable")
+    down = host_checks.certificates(replace(facts, is_served=False))
+    assert outcome(down) == ("True", "NotApplicable")
     write_kubeconfig(facts, authority, port)
-    assert outcome(checks.certificates(facts)) == ("True", "Valid")
+    assert outcome(host_checks.certificates(facts)) == ("True", "Valid")
     write_kubeconfig(facts, trustme.CA(), port)
-    assert outcome(checks.certificates(facts)) == ("False", "NotTrusted")
+    assert outcome(host_checks.certificates(facts)) == ("False", "NotTrusted")
 
 
-def test_processes_check(facts: Facts) -> None:
+def test_certificate_that_expires_soon(facts: Facts) -> None:
+    for days, expected in ((1, ("False", "ExpiresSoon")), (100, ("True", "Valid"))):
+        expires = datetime.now(UTC) + timedelta(days=days, hours=1)
+        for authority, port in serve_tls(expires):
+            write_kubeconfig(facts, authority, port)
+            assert outcome(host_checks.certificates(facts)) == expected
+
+
+def test_processes_check(facts: Facts, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = facts.instance.lima_home / "rd"
     directory.mkdir(parents=True)
     (directory / "lima.yaml").write_text("vmType: host\n")
     (directory / "rdd.json").write_text('{"driver": "host"}')
-    assert outcome(checks.processes(facts)) == ("True", "Complete")
+    assert outcome(host_checks.processes(facts)) == ("True", "Complete")
     (directory / "ha.pid").write_text(f"{os.getpid()}\n")
-    assert outcome(checks.processes(facts)) == ("False", "HalfRunning")
+    assert outcome(host_checks.processes(facts)) == ("True", "Complete")  # it may be starting
+    monkeypatch.setattr(host_checks, "_START_S", -1.0)
+    assert outcome(host_checks.processes(facts)) == ("False", "HalfRunning")
 
 
 def test_failing_check_is_unknown(facts: Facts, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,7 +67,9 @@ async def test_rejects_deletion_while_the_app_exists(world: World) -> None:
     async with apps(world, None, k3s_versions(controller_environment())):
         await world.client.create(APPS, app_object())
         await eventually(world, CONFIG_MAPS, "k3s-versions", published)
-        with pytest.raises(errors.Forbidden, match="refusing to delete"):
+        with pytest.raises(
+            errors.Forbidden, match='configmaps "k3s-versions" is forbidden: it belongs to App'
+        ):
             await world.client.delete(CONFIG_MAPS, "k3s-versions", namespace="default")
         await settled(world)
         await world.client.delete(APPS, "app")

@@ -31,7 +31,7 @@ from rdd.controllers.app.app import app
 from rdd.controllers.app.kubernetes import kubernetes, probe, reconciler
 from rdd.controllers.app.kubernetes.probe import Health
 from rdd.controllers.environment import ControllerEnvironment
-from rdd.host.kube_contexts import current
+from rdd.host.contexts.kube_contexts import current
 from rdd.runtime import find_condition
 
 NAME = "rancher-desktop-7"
@@ -232,7 +232,8 @@ async def test_two_timeouts_are_tolerated(world: World, home: Path) -> None:
         obj = await world.client.get(APPS, "app")
         assert reported(obj, "KubernetesReady") == ("True", "Ready")
         await until_reported(world, "Probing")
-        assert cluster.probes == seen + 3
+        # A fourth probe may have started before the condition was observed.
+        assert cluster.probes >= seen + 3
         cluster.may_respond.set()
         await until_reported(world, "Ready")
 

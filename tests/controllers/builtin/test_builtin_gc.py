@@ -335,7 +335,7 @@ async def test_owner_keeps_its_finalizer_while_a_resource_cannot_be_listed(
     broken = False
 
     def fail(request: Request) -> errors.ApiError | None:
-        is_list = request.info.verb == "list" and request.info.resource == "widgets"
+        is_list = request.info.verb in ("list", "watch") and request.info.resource == "widgets"
         return errors.InternalError("list failed") if broken and is_list else None
 
     world.intercepts.append(fail)

@@ -29,6 +29,7 @@ from rdd.controllers.containers.container import container
 from rdd.controllers.containers.containernamespace import containernamespace
 from rdd.controllers.containers.engine import SyncSettings, engine
 from rdd.controllers.containers.image import image
+from rdd.controllers.containers.network import network
 from rdd.controllers.containers.volume import volume
 from rdd.controllers.environment import ControllerEnvironment
 from rdd.instance import Instance
@@ -87,6 +88,7 @@ class World:
             containernamespace(self.env),
             container(self.env),
             image(self.env),
+            network(self.env),
             volume(self.env),
             engine(self.env, settings=settings),
         ]

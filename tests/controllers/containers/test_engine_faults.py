@@ -261,7 +261,7 @@ class FakeEngine:
             return 200, b'{"SystemTime": "not a time"}'
         if path == "/containers/json":
             return 200, json.dumps([{"Id": id_} for id_ in self.containers]).encode()
-        if path == "/images/json":
+        if path in ("/images/json", "/networks"):
             return 200, b"[]"
         if path == "/volumes":
             return 200, json.dumps({"Volumes": self.volumes}).encode()

@@ -91,6 +91,19 @@ async def test_logs_over_plain_http(docker: Dockerd, client: ClientSession) -> N
     async with client.get(f"/engine/logs/{id_}?follow=false&tail=3") as answer:
         assert answer.status == 200
         assert await answer.read() == b"998\n999\n1000\n"
+    for since, count in (
+        ("0", 1000),
+        ("1.5", 1000),
+        ("1970-01-01T00:00:00Z", 1000),
+        ("4102444800", 0),
+        ("2099-12-31T00:00:00.5Z", 0),
+    ):
+        url = f"/engine/logs/{id_}?follow=false&since={since}"
+        async with client.get(url) as answer:
+            assert (answer.status, (await answer.read()).count(b"\n")) == (200, count), since
+    for since in ("yesterday", "-1", "1e9", "2020-13-01T00:00:00Z", "٣"):
+        async with client.get(f"/engine/logs/{id_}?follow=false&since={since}") as answer:
+            assert (answer.status, "for since" in await answer.text()) == (400, True), since
     async with client.get(f"/engine/logs/{id_}?follow=&tail=") as answer:  # defaults
         assert (await answer.read()).count(b"\n") == 1000
 

@@ -46,6 +46,7 @@ class FakeMachines:
         self.seen: dict[str, Observation] = {}
         self.alive: dict[str, InstanceStatus] = {}
         self.calls: list[tuple[Any, ...]] = []
+        self.trashed: dict[str, bool] = {}
         self.is_slow = False
         self.create_gate: asyncio.Event | None = None
         self.errors: dict[str, list[Exception]] = {}
@@ -166,8 +167,16 @@ class FakeMachines:
     async def trim(self, name: str) -> str:
         raise Busy(f'machine "{name}" must be running for that')
 
-    async def delete(self, name: str, *, grace_s: float, keep_logs_in: Path | None) -> None:
+    async def restore(self, name: str, entry_id: str) -> None:
+        self.calls.append(("restore", name, entry_id))
+        self._fail("restore")
+        self.home.directory(name).path.mkdir(parents=True)
+
+    async def delete(
+        self, name: str, *, grace_s: float, keep_logs_in: Path | None, use_trash: bool
+    ) -> None:
         self.calls.append(("delete", name, grace_s))
+        self.trashed[name] = use_trash
         self._fail("delete")
         if self.is_slow and grace_s:
             await asyncio.sleep(grace_s)

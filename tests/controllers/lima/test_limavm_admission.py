@@ -70,7 +70,7 @@ async def rejection(work: Any, error: type[errors.ApiError] = errors.Forbidden) 
             "vmType: host\ncpu: 4\nmemory: lots\nos: BeOS\n",
             'failed to validate template: line 2: cpu: unknown key, did you mean "cpus"?; '
             'line 3: memory: "lots" is not a size such as "4GiB"; '
-            'os: "BeOS" must be "Linux", "Darwin" or "FreeBSD"',
+            'field `os` must be "Linux", "Darwin" or "FreeBSD"; got `BeOS`',
             id="all problems at once",
         ),
     ],
@@ -130,7 +130,7 @@ async def test_rejects_source_without_template(vms: VMWorld) -> None:
     metadata = {"name": "source", "namespace": "default"}
     await vms.client.create(CONFIG_MAPS, {"metadata": metadata, "data": {"other": "x"}})
     assert await rejection(vms.create()) == (
-        DENIED.format("defaulter") + 'template ConfigMap must have a "template" data entry'
+        DENIED.format("defaulter") + '"template" data cannot be empty'
     )
 
 
@@ -176,7 +176,7 @@ async def test_rejects_invalid_template_of_an_instance(vms: VMWorld) -> None:
     await vms.until_reason("Stopped")
     assert "failed to validate template" in await rejection(vms.edit("cpu: 4\n"))
     cleared = vms.client.patch(CONFIG_MAPS, "vm-template", {"data": None}, namespace="default")
-    assert 'must have a "template" data entry' in await rejection(cleared)
+    assert '"template" data cannot be empty' in await rejection(cleared)
     assert (await vms.copy())["data"] == {"template": TEMPLATE}
 
 

@@ -4,16 +4,17 @@
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
-from aiohttp import web
-from aiohttp.test_utils import make_mocked_request
 from tests.controllers.lima.limavm_world import LIMAVMS, FakeMachines, VMWorld, limavm, reported
 from tests.runtime.runtime_world import open_world
 
 from rdd.api import names
 from rdd.controllers.lima.limavm.disks import DiskEndpoint
 from rdd.host.errors import HostError
+from rdd.http.exchange import Exchange
 from rdd.vm.errors import Busy, NotCreated
 from rdd.vm.lifecycle.observation import Phase
 
@@ -70,9 +71,10 @@ async def test_clone_is_created_from_another_disk(managed: VMWorld) -> None:
 
 
 async def call(disks: DiskEndpoint, method: str, path: str) -> tuple[int, dict[str, object]]:
-    response = await disks.handle(make_mocked_request(method, "/unused"), path)
-    assert isinstance(response, web.Response)
-    return response.status, json.loads(response.text or "")
+    exchange = cast(Exchange, SimpleNamespace(method=method))
+    response = await disks.handle(exchange, path)
+    assert response is not None
+    return response.status, json.loads(response.body)
 
 
 async def test_snapshots_are_created_and_listed(tmp_path: Path) -> None:

@@ -163,7 +163,7 @@ async def test_missing_instance_directory_is_recreated(managed: VMWorld) -> None
     await managed.source()
     await managed.create()
     await managed.until_reason("Stopped")
-    await managed.machines.delete("vm", grace_s=0, keep_logs_in=None)
+    await managed.machines.delete("vm", grace_s=0, keep_logs_in=None, use_trash=False)
     await managed.run(True)
     await managed.until_reason("Started")
     assert len(managed.machines.called("create")) == 2

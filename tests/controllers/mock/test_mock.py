@@ -226,7 +226,7 @@ async def test_endless_log_ends_when_the_client_disconnects(
             found = [(await ws.receive_bytes()).decode() for _ in range(5)]
             assert found == [f"[Line {i}]\n" for i in range(1, 6)]
             writers = [t for t in asyncio.all_tasks() if t.get_name().startswith("rdd-mock")]
-            assert len(writers) == 2
+            assert len(writers) == 3
         await until(
             lambda: not any(t.get_name().startswith("rdd-mock") for t in asyncio.all_tasks())
         )

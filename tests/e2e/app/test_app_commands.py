@@ -170,8 +170,7 @@ def test_delete_waits_until_the_app_is_gone(world: World) -> None:
     done = world.try_rdd("delete", "--timeout=1s")
     assert (done.code, done.last[0]) == (4, "error")
     deleting = world.begin("delete", "-o", "json")
-    (line,) = deleting.read_until(stream=deleting.stderr)
-    assert "App is being deleted" in line
+    deleting.read_until(lambda line: "App is being deleted" in line, stream=deleting.stderr)
     world.kubectl("patch", "app", "app", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
     ended = world.end(deleting)
     assert (ended.code, ended.json()) == (0, {"deleted": True})

@@ -4,9 +4,11 @@
 Only k3s is a stand-in (tests/k3s.py): build machines have none.
 """
 
+import contextlib
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -16,11 +18,14 @@ from typing import Any
 import pytest
 import yaml
 from tests.e2e.machine.host_world import image
-from tests.e2e.service.service_world import World
+from tests.e2e.service.service_world import CURRENT_CONTEXT, World
 from tests.e2e.service.service_world import world as make_world
 from tests.programs import run_program
 
+from rdd.host.cgroups import Group, Layout
 from rdd.vm.drivers.host.k3s import cached_k3s
+from rdd.vm.drivers.host.paths import MachinePaths
+from rdd.vm.instance_dir import InstanceDirectory
 
 ROOT = Path(__file__).parents[3]
 RELEASE = "v1.33.7+k3s3"
@@ -69,7 +74,7 @@ def run_docker(world: World, docker: Path, *words: str, text: bytes | None = Non
 
 
 def assert_context_is_current(world: World, docker: Path) -> None:
-    assert run_docker(world, docker, "context", "show") == world.instance.name
+    assert run_docker(world, docker, *CURRENT_CONTEXT) == world.instance.name
 
 
 def install_k3s(world: World) -> None:
@@ -101,12 +106,81 @@ def test_app_starts_stops_and_starts_again(world: World, docker: Path) -> None:
     found = conditions(world)
     assert (found["Running"], found["Settled"]) == (("False", "Stopped"), ("True", "Settled"))
     assert found["ContainerEngineReady"] == ("False", "Stopped")
-    assert run_docker(world, docker, "context", "show") == "default"
+    assert run_docker(world, docker, *CURRENT_CONTEXT) == "default"
     assert not world.instance.docker_socket.exists()
 
     world.rdd("set", "running=true")
     assert_context_is_current(world, docker)
     assert run_docker(world, docker, "images", "-q")  # the images were kept
+
+
+def _limits(world: World) -> dict[str, Any]:
+    found: dict[str, Any] = app(world)["status"]["resourceLimits"]
+    return found
+
+
+def test_cpus_and_memory_are_enforced_once_they_are_set(world: World, docker: Path) -> None:
+    world.rdd("set", "running=true")
+    mode = Layout.read(os.environ).mode
+    spec = app(world)["spec"]["virtualMachine"]
+    assert spec["cpus"] > 0  # the default, which limits nothing
+    assert _limits(world) == {"mode": mode}
+    for bad in ("memory=8", "memory=999Gi", "cpus=1000"):
+        done = world.try_rdd("set", f"virtualMachine.{bad}")
+        assert (done.code, app(world)["spec"]["virtualMachine"]) == (3, spec)
+
+    world.rdd("set", "virtualMachine.cpus=1", "virtualMachine.memory=2Gi")
+    assert _limits(world) == {"mode": mode, "cpus": 1, "memory": "2Gi"}
+    machine = MachinePaths(InstanceDirectory(world.instance.lima_home / "rd"))
+    group = Group(Layout.read(os.environ), machine.cgroup)
+    name = "memory.limit_in_bytes" if mode == "v1" else "memory.max"
+    assert int((group.directory("memory") / name).read_text()) == 2 << 30
+
+    world.rdd("set", "virtualMachine.cpus=0", "virtualMachine.memory=")
+    assert _limits(world) == {"mode": mode}
+    assert app(world)["spec"]["virtualMachine"] == spec
+
+
+def _process(world: World, program: str) -> int:
+    """Return the process of a program of this instance."""
+    mark = str(world.instance.lima_home).encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            if words[0].endswith(program.encode()) and any(mark in word for word in words):
+                found.append(int(entry.name))
+    (pid,) = found
+    return pid
+
+
+def test_engine_that_hangs_is_reported_until_it_responds(world: World, docker: Path) -> None:
+    world.rdd("set", "running=true")
+    pid = _process(world, "dockerd")
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        world.until(lambda: conditions(world)["Settled"] == ("False", "NotResponding"))
+        assert conditions(world)["ContainerEngineReady"] == ("False", "NotResponding")
+        assert conditions(world)["Degraded"] == ("True", "EngineHung")
+        assert conditions(world)["Running"] == ("True", "Started")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    world.until(lambda: conditions(world)["Settled"] == ("True", "Settled"))
+    assert "Degraded" not in conditions(world)
+    assert _process(world, "dockerd") == pid
+
+
+def test_stopped_agent_is_reported_until_it_continues(world: World, docker: Path) -> None:
+    world.rdd("set", "running=true")
+    pid = int((world.instance.lima_home / "rd" / "ha.pid").read_text())
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        world.until(lambda: conditions(world).get("Degraded") == ("True", "AgentHung"))
+        assert run_docker(world, docker, "ps", "-q") == ""
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    world.until(lambda: "Degraded" not in conditions(world))
+    assert int((world.instance.lima_home / "rd" / "ha.pid").read_text()) == pid
 
 
 def test_registries_and_proxy_reach_the_engine(world: World, docker: Path) -> None:

@@ -167,7 +167,8 @@ def test_from_first_start_to_containers_and_deletion(desktop: Desktop) -> None:
     assert done[:2] == ["✓ control plane", "✓ virtual machine"]
     assert done == [f"✓ {name}" for name in phases if f"✓ {name}" in done]  # each once, in order
     assert any(frame.startswith("⠋ control plane") for frame in terminal.split(CLEAR))
-    assert lines[-2].strip().startswith("total")
+    assert lines[-3].strip().startswith("total")
+    assert lines[-2].endswith("open the dashboard with: rdd dashboard")
 
     desktop.docker("ps")  # without --context: ours is the current one
     port = published_port(desktop)
@@ -254,7 +255,7 @@ def test_start_fails_at_once_with_what_is_missing_and_works_once_installed(
     assert "containerd is not installed" in lines[2]
     assert "to change that: apt-get install" in lines[2]
     (problem,) = [p for p in status_of(world)["problems"] if p["name"] == "app"]
-    assert problem["nextStep"] == "Run one of the commands above, then: rdd start"
+    assert problem["nextStep"].startswith("apt-get install -y --no-install-recommends containerd")
     assert world.try_rdd("start").code == 1  # nothing has changed
 
     for name in ("containerd", "containerd-shim-runc-v2", "ip", "iptables", "iptables-save"):

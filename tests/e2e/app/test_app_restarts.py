@@ -19,11 +19,11 @@ import pytest
 from tests.e2e.app.test_app_host import app, conditions, install_k3s, run_docker
 from tests.e2e.machine.host_world import image
 from tests.e2e.machine.limavm_parts import processes
-from tests.e2e.service.service_world import World
+from tests.e2e.service.service_world import CURRENT_CONTEXT, World
 from tests.e2e.service.service_world import world as make_world
 from tests.programs import run_program
 
-from rdd.host.docker_contexts import metadata_path
+from rdd.host.contexts.docker_contexts import metadata_path
 from rdd.vm.instance_dir import LimaHome
 
 
@@ -121,7 +121,7 @@ def test_contexts_are_current_before_the_app_is_settled(world: World, docker: Pa
             "users: []\ncurrent-context: mine\n"
         )
         start_app(world)
-        assert run_docker(world, docker, "context", "show") == world.instance.name
+        assert run_docker(world, docker, *CURRENT_CONTEXT) == world.instance.name
         assert f"current-context: {world.instance.name}\n" in kube.read_text()
         run_docker(world, docker, "ps")
 
@@ -191,7 +191,7 @@ def test_a_start_returns_when_docker_works_however_the_last_run_ended(
             kill_all(world)
         world.rdd("start")
         run_docker(world, docker, "--context", world.instance.name, "ps")
-        assert run_docker(world, docker, "context", "show") == world.instance.name
+        assert run_docker(world, docker, *CURRENT_CONTEXT) == world.instance.name
         found = conditions(world)
         assert found["Settled"] == ("True", "Settled")
         assert found["ContainerEngineReady"] == ("True", "Connected")

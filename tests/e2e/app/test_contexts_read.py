@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from tests.e2e.service.service_world import CURRENT_CONTEXT
 from tests.programs import run_program
 
-from rdd.host import docker_contexts, kube_contexts
-from rdd.host.user_files import locked_like_kubectl
+from rdd.host.contexts import docker_contexts, kube_contexts
+from rdd.host.contexts.user_files import locked_like_kubectl
 
 NAME = "rancher-desktop-2"
 HOST = "unix:///nowhere/docker.sock"
@@ -37,11 +38,11 @@ def test_docker_reads_the_context(docker: Path, tmp_path: Path) -> None:
     (shown,) = json.loads(run(docker, "context", "inspect", NAME, env=env))
     assert shown["Endpoints"]["docker"]["Host"] == HOST
     assert f"Rancher Desktop {NAME}" in run(docker, "context", "ls", env=env)
-    assert run(docker, "context", "show", env=env).strip() == "theirs"
+    assert run(docker, *CURRENT_CONTEXT, env=env).strip() == "theirs"
     assert docker_contexts.make_current(tmp_path, NAME, instead_of="theirs")
-    assert run(docker, "context", "show", env=env).strip() == NAME
+    assert run(docker, *CURRENT_CONTEXT, env=env).strip() == NAME
     assert docker_contexts.remove(tmp_path, NAME)
-    assert run(docker, "context", "show", env=env).strip() == "default"
+    assert run(docker, *CURRENT_CONTEXT, env=env).strip() == "default"
     names = run(docker, "context", "ls", "--format", "{{.Name}}", env=env).split()
     assert names == ["default", "theirs"]
 

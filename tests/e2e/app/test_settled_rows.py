@@ -38,6 +38,11 @@ Row = tuple[str, str]
 Test = TypeVar("Test", bound=Callable[..., Any])
 DECLARED: dict[Row, list[str]] = {}
 ELSEWHERE: dict[Row, str] = {
+    (SETTLED, "Fetching"): "test_app_fetches_k3s.py: test_program_is_fetched_verified_and_run",
+    (
+        SETTLED,
+        "FetchFailed",
+    ): "test_app_fetches_k3s.py: test_failure_leaves_the_engine_running_and_names_the_cause",
     # They need a daemon that crashes.
     (KUBERNETES_READY, "Reconciling"): "test_app_restarts.py: test_a_crash_of_the_daemon",
     (ENGINE, "Reconciling"): "test_app_restarts.py: test_a_crash_of_the_daemon",
@@ -239,12 +244,12 @@ async def test_a_new_version_of_the_template_waits_for_a_restart(
     await begin_running(desktop)
     (engine,) = desktop.pids("dockerd")
     monkeypatch.setattr(scripts, "SETTINGS", "/etc/rdd/other")  # as an upgrade would
-    await desktop.settled(virtualMachine={"cpus": 1})  # has no effect on the type host
+    await desktop.settled(application={"updates": {"enabled": False}})  # has no effect here
     await desktop.reached(RESTART_PENDING, "TemplateChanged", "True")
     assert desktop.pids("dockerd") == [engine]
     await desktop.settled(running=False)
     monkeypatch.undo()
-    await desktop.settled(virtualMachine={"cpus": 2})
+    await desktop.settled(application={"updates": {"enabled": True}})
 
 
 # -- obstacles to creating a machine

@@ -2,6 +2,8 @@
 """`rdd ps`, `images`, `volumes`, `logs` and `exec` against the real daemon and a real engine."""
 
 import json
+import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +12,7 @@ import pytest
 from tests.controllers.containers.engine_parts import Dockerd, dockerd
 from tests.e2e.service.service_world import World
 from tests.e2e.service.service_world import world as make_world
-from tests.programs import run_program
+from tests.programs import PIPE, run_program, start_program
 
 IN_ORDER = True  # the last test stops the machine
 
@@ -112,6 +114,47 @@ def test_ps_prints_one_line_per_container(desktop: World, engine: Dockerd) -> No
         assert out.count("\n") == 2
 
 
+def test_ps_shows_the_image_as_given_and_the_health(desktop: World, engine: Dockerd) -> None:
+    engine.call("POST", "/images/busybox/tag?repo=registry.example.com/tools&tag=1.2")
+    id_ = engine.run(
+        "checked",
+        Image="registry.example.com/tools:1.2",
+        Cmd=["sleep", "1000"],
+        Healthcheck={"Test": ["CMD-SHELL", "test -e /ok"], "Interval": 10**9, "Retries": 1},
+    )
+    with mirrored(desktop, engine, id_):
+        desktop.until(lambda: "(unhealthy)" in desktop.rdd("ps").out)
+        desktop.rdd("exec", "checked", "sh", "-c", "echo > /ok")
+        desktop.until(lambda: "(healthy)" in desktop.rdd("ps").out)
+        assert "registry.example.com/tools:1.2" in desktop.rdd("ps").out
+    engine.call("DELETE", "/images/registry.example.com/tools:1.2")
+
+
+def test_kubectl_shows_the_state_at_a_glance(
+    desktop: World, engine: Dockerd, container: str
+) -> None:
+    header, row = desktop.kubectl("get", "containers").splitlines()
+    assert header.split() == [
+        "NAME", "RUNNING", "CONTAINER", "IMAGE", "STATE", "HEALTH", "PORTS", "CREATED",
+    ]  # fmt: skip
+    assert row.split()[:5] == [container, "True", "web", "busybox:latest", "running"]
+    assert "127.0.0.1:18090->80/tcp" in row
+    assert "sha256:" not in row
+    assert "sha256:" in desktop.kubectl("get", "containers", "-o", "wide")
+    desktop.until(lambda: "busybox" in desktop.kubectl("get", "images"))
+    header, row, *_ = desktop.kubectl("get", "images").splitlines()
+    assert header.split() == ["NAME", "TAG", "CREATED", "SIZE", "READABLE-SIZE"]
+    assert " MB" in row and "sha256:" not in row
+    assert "sha256:" in desktop.kubectl("get", "images", "-o", "wide")
+    header, row = desktop.kubectl("get", "app").splitlines()
+    assert header.split() == ["NAME", "RUNNING", "SETTLED", "ENGINE", "KUBERNETES", "AGE"]
+    assert row.split()[:2] == ["app", "True"]
+    for kind in ("containers", "images", "app"):  # the built-in client prints the same
+        shown = desktop.rdd("ctl", "get", kind, "-o", "wide", RDD_KUBECTL="builtin").out
+        expected = desktop.kubectl("get", kind, "-o", "wide")
+        assert shown.splitlines()[0].split() == expected.splitlines()[0].split()
+
+
 def test_images_and_volumes(desktop: World, engine: Dockerd) -> None:
     desktop.until(lambda: "busybox" in desktop.rdd("images").out)
     lines = desktop.rdd("images").out.splitlines()
@@ -121,6 +164,127 @@ def test_images_and_volumes(desktop: World, engine: Dockerd) -> None:
     engine.call("POST", "/volumes/create", {"Name": "some-data"})
     desktop.until(lambda: desktop.rdd("volumes", "-q").out == "some-data\n")
     assert desktop.rdd("volumes").out.splitlines()[1].split()[:2] == ["some-data", "local"]
+
+
+def test_removal_asks_on_a_terminal_and_shows_what_goes(desktop: World, engine: Dockerd) -> None:
+    engine.call("POST", "/images/busybox/tag?repo=spare&tag=1")
+    engine.call("POST", "/volumes/create", {"Name": "spare"})
+    desktop.until(lambda: "spare" in desktop.rdd("images").out)
+    desktop.until(lambda: "spare" in desktop.rdd("volumes").out)
+    for answer in ("n\n", "\n", "\x04"):
+        done = desktop.on_terminal("image", "rm", "spare:1", typed=answer)
+        assert done.code == 1
+        assert "This removes:\n  image spare:1 (" in done.out
+        assert "Continue? [y/N]" in done.out
+        assert "not confirmed; nothing was changed" in done.out
+    command = f"{desktop.script} image rm spare:1"
+    with start_program(
+        ["script", "--quiet", "--return", "--command", command, "/dev/null"],
+        env=desktop.environment(),
+        stdin=PIPE,
+    ) as asking:
+        asking.read_until(lambda line: "image spare:1" in line)
+        assert asking.stdin is not None
+        asking.stdin.write("\x03")
+        asking.stdin.flush()
+        assert asking.wait() == 130
+    assert "spare" in desktop.rdd("images").out
+    done = desktop.on_terminal("image", "rm", "spare:1", typed="y\n")
+    assert done.code == 0
+    assert "spare" not in desktop.rdd("images").out
+    done = desktop.on_terminal("volume", "rm", "--yes", "spare")
+    assert (done.code, "volume spare with its data" in done.out) == (0, True)
+    assert "Continue?" not in done.out
+    assert "spare" not in desktop.rdd("volumes").out
+
+
+def test_removal_without_a_terminal_asks_nothing(desktop: World, engine: Dockerd) -> None:
+    engine.call("POST", "/volumes/create", {"Name": "spare"})
+    desktop.until(lambda: "spare" in desktop.rdd("volumes").out)
+    done = desktop.rdd("volume", "rm", "--yes", "spare")
+    assert done.messages == [
+        "This removes:",
+        "  volume spare with its data",
+        "removed volume spare with its data",
+    ]
+
+
+def test_removal_of_what_is_in_use_or_unknown_removes_nothing(
+    desktop: World, engine: Dockerd
+) -> None:
+    engine.call("POST", "/volumes/create", {"Name": "spare"})
+    id_ = engine.run("user", Cmd=["sleep", "1000"], HostConfig={"Binds": ["used:/data"]})
+    with mirrored(desktop, engine, id_):
+        desktop.until(lambda: {"used", "spare"} <= set(desktop.rdd("volumes", "-q").out.split()))
+        for words, text in (
+            (("volume", "rm", "spare", "used"), 'volume "used" is used by container "user"'),
+            (("volume", "rm", "spare", "spaer"), 'no such volume: "spaer"; did you mean "spare"?'),
+            (("volume", "rm", "spare", ""), 'no such volume: ""'),
+            (("image", "rm", "busybox"), 'image "busybox:latest" is used by container "user"'),
+            (("image", "rm", "none"), 'no such image: "none"'),
+            (("image", "rm", "f" * 64), "no such image"),
+        ):
+            done = desktop.try_rdd(*words)
+            assert (done.code, text in done.last[1]) == (1, True), done
+        assert {"used", "spare"} <= set(desktop.rdd("volumes", "-q").out.split())
+    desktop.rdd("volume", "rm", "spare", "used")
+
+
+def test_delete_and_reset_show_what_goes_before_they_ask(
+    desktop: World, engine: Dockerd, container: str
+) -> None:
+    desktop.until(lambda: "busybox" in desktop.rdd("images").out)
+    volumes = len(desktop.rdd("volumes", "-q").out.split())
+    counted = f"1 container, {volumes} volume{'s' * (volumes != 1)}, 1 image, "
+    for words in (("delete",), ("reset",), ("service", "delete")):
+        done = desktop.on_terminal(*words, typed="n\n")
+        assert (done.code, counted in done.out) == (1, True), done
+        assert "not confirmed; nothing was changed" in done.out
+    done = desktop.on_terminal("service", "reset", typed="n\n")
+    assert (done.code, "This replaces the database" in done.out) == (1, True)
+    assert container[:12] in desktop.rdd("ps").out
+
+
+def test_completion_of_containers_images_volumes_and_kubectl(
+    desktop: World, engine: Dockerd, container: str
+) -> None:
+    desktop.until(lambda: "busybox" in desktop.rdd("images").out)
+    engine.call("POST", "/volumes/create", {"Name": "kept"})
+    desktop.until(lambda: "kept" in desktop.rdd("volumes").out)
+    for words, expected in (
+        (("logs", "w"), "web\tbusybox:latest running\n"),
+        (("exec", "-i", "w"), "web\tbusybox:latest running\n"),
+        (("exec", "web", ""), ""),
+        (("image", "rm", "busybox:"), "busybox:latest\t"),
+        (("volume", "rm", "ke"), "kept\tlocal\n"),
+        (("volume", "rm", "kept", "ke"), ""),
+    ):
+        out = desktop.rdd("__complete", *words).out
+        assert (out == "") if expected == "" else out.startswith(expected), (words, out)
+    assert f"{container}\t" in desktop.rdd("__complete", "ctl", "get", "containers", "").out
+    desktop.rdd("volume", "rm", "kept")
+
+
+def test_ls_shows_state_engine_ports_disk_and_memory(desktop: World) -> None:
+    (found,) = desktop.rdd("ls", "-o", "json").json()
+    assert (found["name"], found["state"], found["engine"]) == ("2", "running", "moby")
+    config = desktop.instance.config.read_text()
+    assert f"https://127.0.0.1:{found['ports']['api']}" in config
+    assert found["diskBytes"] > 100_000 and found["isDiskComplete"]
+    assert found["memoryBytes"] > 20 * 1024 * 1024
+    assert "problem" not in found
+    row = desktop.rdd("ls").out.splitlines()[1]
+    assert row.split()[:3] == ["2", "running", "moby"]
+    assert "MiB" in row
+
+
+def test_ls_does_not_wait_for_a_control_plane_that_hangs(desktop: World) -> None:
+    os.kill(desktop.pid(), signal.SIGSTOP)
+    try:
+        row = desktop.rdd("ls").out.splitlines()[1]
+    finally:
+        os.kill(desktop.pid(), signal.SIGCONT)
+    assert row.startswith("2      ready, not responding")
 
 
 def test_logs_of_a_container_by_name_and_by_a_prefix_of_its_id(

@@ -25,6 +25,7 @@ from typing import Any
 
 from tests.programs import Program, run_program, start_program
 
+from rdd.host.tree_removal import remove_tree
 from rdd.vm.drivers.host.paths import MachinePaths
 from rdd.vm.drivers.host.teardown import cleanup
 from rdd.vm.instance_dir import InstanceDirectory, LimaHome
@@ -330,4 +331,4 @@ def host_world() -> Iterator[HostWorld]:
     finally:
         for machine in world.machines:
             machine.close()
-        shutil.rmtree(path)
+        remove_tree(path)  # a rootless engine leaves files of subordinate ids

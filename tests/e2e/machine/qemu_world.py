@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tests.programs import run_program
+from tests.programs import TIMEOUT_S, run_program
 
 from rdd.host.exits import ended_within
 from rdd.host.processes import Identity, send_signal
@@ -97,13 +97,17 @@ class World:
         ]
         return "\n".join(texts)
 
-    async def shell(self, name: str, *command: str, stdin: bytes = b"") -> str:
+    async def shell(
+        self, name: str, *command: str, stdin: bytes = b"", timeout_s: float = TIMEOUT_S
+    ) -> str:
         """Run a command in a guest; return its output."""
         directory = self.home.directory(name)
         template = directory.template(HostFacts.gather(self.user_home))
         request = ShellRequest(command=command, environment=self.environment)
         shell = catalog.provider("qemu").shell(directory, template, request)
-        done = await asyncio.to_thread(run_program, shell.argv, input=stdin, env=shell.env)
+        done = await asyncio.to_thread(
+            run_program, shell.argv, input=stdin, env=shell.env, timeout=timeout_s
+        )
         assert done.returncode == 0, f"{command}: {done.stderr}{done.stdout}"
         return done.stdout.strip()
 

@@ -66,13 +66,30 @@ def test_lifecycle_leaves_nothing(vm_home: VmHome) -> None:
     assert [(vm["name"], vm["state"], vm["starts"]) for vm in listed] == [("life", "Started", 3)]
     log = vm_home.world.rdd("limavm", "log", "life")
     assert "READY" in log.out
+    assert f"hostagent socket created at {vm_home.directory('life').ha_sock}" in log.out
     events = vm_home.world.rdd("limavm", "log", "-o", "life")
     assert '"running"' in events.out
 
+    dry = vm_home.world.rdd("limavm", "create", "dry", "life-template", "--dry-run")
+    assert dry.messages == [
+        'LimaVM "dry" created in namespace "default" with template ConfigMap "life-template"'
+    ]
     vm_home.world.rdd("limavm", "delete", "life")
     vm_home.clean("life")
     assert not vm_home.directory("life").exists()
     assert "life" not in vm_home.world.kubectl("get", "configmaps", "-o", "name")
+
+
+def test_commands_that_do_not_wait_report_the_request(vm_home: VmHome, vm: str) -> None:
+    def request(verb: str) -> list[str]:
+        return vm_home.world.rdd("limavm", verb, vm, "--wait=false").messages
+
+    assert request("stop") == [f'LimaVM "{vm}" stopped']
+    vm_home.world.rdd("limavm", "stop", vm)
+    assert request("start") == [f'LimaVM "{vm}" started']
+    vm_home.until_started(vm, 2)
+    assert request("restart") == [f'LimaVM "{vm}" restart requested']
+    vm_home.until_started(vm, 3)
 
 
 def test_shell_runs_on_the_host(vm_home: VmHome, vm: str) -> None:

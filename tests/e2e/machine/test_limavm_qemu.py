@@ -71,7 +71,10 @@ def test_virtual_machine_from_creation_to_clone(vm_home: VmHome) -> None:
     again = vm_home.world.try_rdd("limavm", "snapshot", "create", "vm", "good")
     assert 'snapshot "good" already exists' in again.last[1]
 
-    rdd("limavm", "start", "vm")
+    shown = vm_home.world.on_terminal("limavm", "start", "vm")
+    assert shown.code == 0
+    assert "%, " in shown.out  # the boot steps
+    assert "Lima instance" not in shown.out
     shell(vm_home, "vm", "echo second >/data/file; sync")
     rdd("limavm", "stop", "vm")
     rdd("limavm", "clone", "vm", "copy")

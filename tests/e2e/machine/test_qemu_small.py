@@ -123,6 +123,19 @@ async def test_port_is_forwarded_while_the_guest_listens(small: World) -> None:
     await eventually(lambda: not is_open(8099))
 
 
+async def test_guest_that_hangs_is_reported_until_it_responds(small: World) -> None:
+    directory = await small.create("vm", SMALL)
+    await small.start("vm")
+    qemu = directory.driver_process()
+    assert qemu is not None
+    send_signal(qemu, signal.SIGSTOP)
+    try:
+        await small.until("vm", lambda seen: [one.reason for one in seen.problems] == ["GuestHung"])
+    finally:
+        send_signal(qemu, signal.SIGCONT)
+    await small.until("vm", lambda seen: not seen.degraded)
+
+
 async def test_dead_agent_is_replaced_without_a_reboot(small: World) -> None:
     directory = await small.create("vm", SMALL)
     await small.machines.start("vm")

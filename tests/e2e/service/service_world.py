@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import time
 from collections.abc import Iterator
@@ -21,6 +22,8 @@ from rdd.host.processes import identity, send_signal
 from rdd.instance import Instance
 
 TIMEOUT_S = 120
+CURRENT_CONTEXT = ("context", "inspect", "--format", "{{.Name}}")
+"""Arguments with which docker prints its current context; 20.10 has no `context show`."""
 _MESSAGE = re.compile(r'level=(\w+) msg="((?:[^"\\]|\\.)*)"')
 
 
@@ -80,6 +83,19 @@ class World:
         """Run a command to its end; it may fail."""
         return self.end(self.begin(*words, **extra))
 
+    def on_terminal(self, *words: str, typed: str = "", **extra: str) -> Done:
+        """Run a command on a terminal of its own, with what a user types there.
+
+        Its stdout and stderr are both in `out`.
+        """
+        command = shlex.join([str(self.script), *words])
+        done = run_program(
+            ["script", "--quiet", "--return", "--command", command, "/dev/null"],
+            env=self.environment(**{"RDD_LOG_LEVEL": "warn", **extra}),
+            input=typed,
+        )
+        return Done(done.returncode, done.stdout.replace("\r\n", "\n"), "")
+
     def begin(self, *words: str, **extra: str) -> Program[str]:
         """Start a command without waiting."""
         return self.begin_program(self.script, *words, **extra)
@@ -118,7 +134,8 @@ class World:
         pid = self.pid()
         assert pid
         os.kill(pid, signal.SIGKILL)
-        self.until(lambda: identity(pid) is None)
+        # Its ports are free when its last thread has ended, not when the first one has.
+        self.until(lambda: identity(pid) is None and _threads(pid) <= 1)
 
     def until(self, happened: Any, timeout_s: float = TIMEOUT_S) -> None:
         """Wait until a condition holds."""
@@ -152,6 +169,13 @@ class World:
             if found is not None:
                 send_signal(found.process, signal.SIGKILL)
                 wait_ended(found, deadline=Deadline(30), what="the daemon of a test")
+
+
+def _threads(pid: int) -> int:
+    try:
+        return len(os.listdir(f"/proc/{pid}/task"))
+    except OSError:
+        return 0
 
 
 def world(script: Path, home: Path, kubectl: Path) -> Iterator[World]:

@@ -253,7 +253,7 @@ def test_stop_removes_the_files_of_a_run(world: World) -> None:
     assert identity(pid) is None
     instance = world.instance
     left = {path.name for path in instance.dir.iterdir()}
-    assert left == {"args.json", "rdd.lock", "db", "tls"}
+    assert left == {"args.json", "db", "tls", "version"}
     assert not list(instance.database.parent.glob("*-wal"))
     assert "level=error" not in world.log()
 
@@ -399,7 +399,7 @@ def test_reset_starts_empty_and_keeps_the_old_database(world: World) -> None:
     done = world.rdd("svc", "reset")
     assert done.messages[-1] == f"{world.title} is ready"
     assert "treasure" not in world.kubectl("get", "cm", "-o", "name")
-    (backup,) = world.instance.dir.glob("db-*")
+    (backup,) = world.instance.trash_dirs[0].glob("*/db")
     assert str(backup) in done.messages[0]
     assert world.instance.args_file.read_text() == saved
     world.rdd("svc", "stop")

@@ -36,9 +36,10 @@ def test_install_writes_a_unit_that_systemd_accepts(
 ) -> None:
     analyze = real_part("systemd-analyze")
     world.variables["KUBECONFIG"] = '/odd "path" with $HOME and 100%'
-    done = world.rdd("svc", "install")
+    service = LoginService(world.instance, (str(world.script),), world.environment())
+    service.install()
     unit = world.home / ".config/systemd/user/rancher-desktop-2.service"
-    assert f'"{unit}"' in done.messages[-1]
+    assert service.path == unit
     verified = run_program(
         [analyze, "--user", "verify", str(unit)],
         env=world.environment(XDG_RUNTIME_DIR=str(world.home)),
@@ -46,13 +47,26 @@ def test_install_writes_a_unit_that_systemd_accepts(
     assert (verified.returncode, verified.stderr) == (0, "")
     link = unit.parent / "default.target.wants" / unit.name
     assert link.resolve() == unit.resolve()
-    world.rdd("svc", "install")  # idempotent
+    service.install()  # idempotent
     assert world.rdd("svc", "uninstall").messages == [
         f"{world.title} will not start at login any more"
     ]
     assert not os.path.lexists(link)
     assert not unit.exists()
     assert world.rdd("svc", "uninstall").messages == [f"{world.title} was not installed"]
+
+
+def test_install_needs_a_service_manager(world: World, tmp_path: Path) -> None:
+    done = world.try_rdd("svc", "install")
+    if Path("/run/systemd/system").is_dir():
+        assert done.code == 0
+        world.rdd("svc", "uninstall")
+        return
+    assert done.code == 1
+    assert "no service manager: systemd does not run on this host" in done.last[1]
+    assert list(world.home.iterdir()) == []
+    service = LoginService(world.instance, ("/opt/rdd",), {})
+    service.check_manager(booted=tmp_path)
 
 
 def test_supervisor_is_notified_of_readiness(world: World) -> None:
@@ -145,3 +159,23 @@ def test_hard_links_are_published_without_symbolic_links(world: World) -> None:
     assert not tool.is_symlink()
     done = run_program([tool, "version"])
     assert done.stdout == world.rdd("version").out
+
+
+def test_stop_waits_for_a_shutdown_notification(world: World) -> None:
+    world.rdd("svc", "start", "--controllers=")
+    namespace = ("-n", "rdd-system")
+    world.kubectl("create", "configmap", "worker", *namespace)
+    world.kubectl(
+        "label", "configmap", "worker", "shutdown.rancherdesktop.io/notification=true", *namespace
+    )
+    stopping = world.begin("svc", "stop")
+    field = r"jsonpath={.metadata.annotations.shutdown\.rancherdesktop\.io/shutdown}"
+    world.until(lambda: world.kubectl("get", "cm", "worker", *namespace, "-o", field) == "pending")
+    assert stopping.poll() is None
+    world.kubectl(
+        "annotate", "--overwrite", "configmap", "worker",
+        "shutdown.rancherdesktop.io/shutdown=complete", *namespace,
+    )  # fmt: skip
+    assert world.end(stopping).code == 0
+    world.rdd("svc", "start", "--controllers=")
+    assert "worker" not in world.kubectl("get", "configmaps", "-o", "name", *namespace)

@@ -302,7 +302,7 @@ def test_damaged_database_is_named_and_kept(world: World, damage: str) -> None:
     assert database.read_bytes() == damaged
     done = world.rdd("svc", "reset")
     world.write_first("first")
-    (backup,) = world.instance.dir.glob("db-*")
+    (backup,) = world.instance.trash_dirs[0].glob("*/db")
     assert (backup / database.name).read_bytes() == damaged
 
 
@@ -312,3 +312,29 @@ def test_first_write_after_a_start_never_fails(world: World, soak: bool) -> None
         world.write_first(f"write-{number}")
         world.rdd("svc", "stop")
     assert record.read(world.instance) is None
+
+
+# -- hangs
+
+
+def test_stopped_daemon_is_reported_and_left_alone(world: World) -> None:
+    world.rdd("svc", "start")
+    pid = world.pid()
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        for words in (("svc", "status"), ("svc", "start"), ("set", "running=false")):
+            done = world.try_rdd(*words)
+            assert done.code == 1
+            assert done.messages[-1] == (
+                f"{world.title} does not respond: process {pid} is stopped by a signal (T); "
+                f"to continue it: kill -CONT {pid}"
+            )
+        done = world.try_rdd("status")
+        assert done.code == 1
+        assert f"process {pid} is stopped by a signal (T)" in done.out
+        assert f"next step: kill -CONT {pid}" in done.out
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert world.rdd("svc", "start").messages[-1] == f"{world.title} is ready"
+    world.rdd("svc", "status")
+    assert world.pid() == pid

@@ -63,7 +63,6 @@ def test_foreground_daemon_stops_on_ctrl_c_in_its_terminal(world: World) -> None
             stdin=terminal,
             stdout=terminal,
             stderr=terminal,
-            has_own_session=True,
         ) as daemon:
             world.until(lambda: world.pid() == daemon.pid and world.instance.config.exists())
             os.write(controller, b"\x03")

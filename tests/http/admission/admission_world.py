@@ -8,8 +8,9 @@ from typing import Any
 import orjson
 
 from rdd.api.types import Object
-from rdd.apiserver.http.request import Request, Response, User, parse_query
+from rdd.apiserver.http.request import Request, Response, User
 from rdd.apiserver.server import ApiServer, ServerOptions, open_server
+from rdd.http.exchange import parse_query
 from rdd.store.memory import MemoryStore
 
 Behaviour = Callable[[Object, Request], Awaitable[Object]]

@@ -18,6 +18,7 @@ from rdd.kinds.demo import Demo
 from rdd.kinds.hostinfo import HostInfo
 from rdd.kinds.kind import Kind
 from rdd.kinds.limavm import LimaVM
+from rdd.kinds.resource import Checkout, Resource
 
 QUANTITY = definition_of(HostInfo)["spec"]["versions"][0]["schema"]["openAPIV3Schema"][
     "properties"
@@ -55,9 +56,12 @@ async def make_writer(api: Api, kind: type[Kind]) -> DryRunWriter:
     return DryRunWriter(api, kind, await api.post(path_of(kind), SAMPLES[kind].raw))
 
 
+HAS_RULES = (App, Checkout, Demo, LimaVM, Resource)
+
+
 def listed(kind: type[Kind], *errors: str) -> str:
     """Join errors as a message does; schema errors prevent the evaluation of CEL rules."""
-    found = [*errors, NOT_CHECKED] if kind in (App, Demo, LimaVM) else [*errors]
+    found = [*errors, NOT_CHECKED] if kind in HAS_RULES else [*errors]
     return found[0] if len(found) == 1 else f"[{', '.join(found)}]"
 
 

@@ -64,14 +64,17 @@ async def test_all_definitions_coexist(api: Api) -> None:
         assert (listed["kind"], listed["items"]) == (f"{kind.kind}List", [])
 
 
+VERBS = ("build", "pull", "push", "scan", "tag")
+
+
 async def test_discovery_shows_names_and_categories(api: Api) -> None:
     await api.install(*crds_of("containernamespace", "image"))
     found = await api.get(f"/apis/{Image.api_version}")
     resources = {r["name"]: r for r in found["resources"]}
     assert set(resources) == {
         *("containernamespaces", "images", "images/status"),
-        *(f"image{verb}requests" for verb in ("pull", "push", "scan")),
-        *(f"image{verb}requests/status" for verb in ("pull", "push", "scan")),
+        *(f"image{verb}requests" for verb in VERBS),
+        *(f"image{verb}requests/status" for verb in VERBS),
     }
     entry = resources["containernamespaces"]
     assert (entry["shortNames"], entry["categories"]) == (["cns"], ["all"])
@@ -189,18 +192,40 @@ async def test_other_defaults(api: Api) -> None:
 @pytest.mark.parametrize(
     ("kind", "columns", "cells"),
     [
-        pytest.param(App, ["Name", "Age"], ["app", "10d"], id="App"),
-        pytest.param(LimaVM, ["Name", "Running"], ["one", False], id="LimaVM"),
-        # The condition is a text, and Kubernetes prints only booleans as booleans.
-        pytest.param(Container, ["Name", "Running"], ["one", None], id="Container"),
+        pytest.param(
+            App,
+            ["Name", "Running", "Settled", "Engine", "Kubernetes", "Age", "Type", "Message"],
+            ["app", "True", None, "moby", None, "10d", None, None],
+            id="App",
+        ),
+        pytest.param(
+            LimaVM,
+            ["Name", "Running", "State", "Starts", "Age", "Message"],
+            ["one", False, "Started", 1, "10d", "It is up."],
+            id="LimaVM",
+        ),
+        pytest.param(
+            Container,
+            [
+                *("Name", "Running", "Container", "Image", "State"),
+                *("Health", "Ports", "Created", "Image-ID", "Namespace"),
+            ],
+            ["one", "True", "web", None, "running", None, None, "10d", "busybox", "moby"],
+            id="Container",
+        ),
         pytest.param(ContainerNamespace, ["Name", "Age"], ["one", "10d"], id="ContainerNamespace"),
         pytest.param(
             Image,
-            ["Name", "Tag", "Created", "Size"],
-            ["one", "busybox:latest", "10d", 2_000_000_000],
+            ["Name", "Tag", "Created", "Size", "Readable-Size", "Image-ID", "Platform"],
+            ["one", "busybox:latest", "10d", 2_000_000_000, None, "sha256:1234", "amd64"],
             id="Image",
         ),
-        pytest.param(Volume, ["Name", "Driver"], ["one", "local"], id="Volume"),
+        pytest.param(
+            Volume,
+            ["Name", "Driver", "Volume", "Created", "Mountpoint"],
+            ["one", "local", "data", "10d", "/var/lib/docker/volumes/data/_data"],
+            id="Volume",
+        ),
         pytest.param(Notary, ["Name", "Age"], ["one", "10d"], id="Notary"),
         pytest.param(HostInfo, ["Name", "CPUs", "Memory"], ["system", 8, "16Gi"], id="HostInfo"),
     ],

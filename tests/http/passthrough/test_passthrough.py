@@ -2,19 +2,24 @@
 """Passthrough requests: clients see the same behaviour wherever the controller runs."""
 
 import asyncio
+import base64
 import io
+import json
 import socket
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import aiohttp
 import pytest
-from aiohttp import WSMsgType, web
+from aiohttp import WSMsgType
 from tests.http.passthrough.passthrough_world import SECRET, World, backend_of, open_world
 from yarl import URL
 
 from rdd.api import names
 from rdd.host.sockets import listen_on_loopback
+from rdd.http.exchange import Exchange
+from rdd.http.responses import Response
+from rdd.http.websocket import Opcode, WebSocket
 from rdd.runtime.passthrough import HttpPassthrough
 
 MiB = 1024 * 1024
@@ -38,19 +43,16 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.005)
 
 
-async def echo(request: web.BaseRequest, rest: str) -> web.StreamResponse:
-    body = await request.read()
-    return web.json_response(
-        {
-            "method": request.method,
-            "rest": rest,
-            "query": request.raw_path.partition("?")[2],
-            "headers": dict(request.headers),
-            "body": body.decode(),
-        },
-        status=207,
-        headers={"X-Of-Handler": "yes"},
-    )
+async def echo(exchange: Exchange, rest: str) -> Response | None:
+    body = await exchange.body.read(limit=MiB)
+    seen = {
+        "method": exchange.method,
+        "rest": rest,
+        "query": exchange.target.partition("?")[2],
+        "headers": dict(exchange.headers.items()),
+        "body": body.decode(),
+    }
+    return Response(207, json.dumps(seen).encode(), headers=[("X-Of-Handler", "yes")])
 
 
 # -- plain HTTP
@@ -78,8 +80,8 @@ async def test_rest_of_a_path_begins_with_a_slash(world: World, path: str) -> No
 
 
 async def test_response_to_head_has_no_body(world: World) -> None:
-    async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
-        return web.Response(text="four", headers={"X-Method": request.method})
+    async def handler(exchange: Exchange, rest: str) -> Response | None:
+        return Response.text("four", headers=[("X-Method", exchange.method)])
 
     world.offer(handler)
     async with world.session.head(world.at()) as response:
@@ -107,24 +109,31 @@ async def test_credentials_and_hop_by_hop_headers_are_not_forwarded(
     seen_names = {name.lower() for name in seen["headers"]}
     assert "x-end-to-end" in seen_names
     assert not seen_names & {"authorization", "impersonate-user", "impersonate-group"}
+    assert seen["headers"]["X-Forwarded-For"] == "127.0.0.1"
     if world.external is not None:
         assert not seen_names & {"x-secret-of-the-hop", names.PASSTHROUGH_SECRET_HEADER.lower()}
-        assert seen["headers"]["X-Forwarded-For"] == "127.0.0.1"
         assert seen["headers"]["Host"] == world.url.removeprefix("https://")
         assert SECRET not in str(seen)
+
+
+async def test_the_address_of_the_client_is_added_to_those_of_proxies(world: World) -> None:
+    world.offer(echo)
+    _, seen = await world.get(headers={"X-Forwarded-For": "10.0.0.1, 10.0.0.2"})
+    assert seen["headers"]["X-Forwarded-For"] == "10.0.0.1, 10.0.0.2, 127.0.0.1"
 
 
 async def test_response_is_streamed(world: World) -> None:
     asked, go_on = asyncio.Event(), asyncio.Event()
 
-    async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
-        answer = web.StreamResponse(headers={"Content-Type": "text/plain"})
-        await answer.prepare(request)
-        await answer.write(b"first")
+    async def handler(exchange: Exchange, rest: str) -> Response | None:
+        exchange.start(200, [("Content-Type", "text/plain")])
+        exchange.write(b"first")
+        await exchange.drain()
         asked.set()
         await go_on.wait()
-        await answer.write(b"second")
-        return answer
+        exchange.write(b"second")
+        exchange.finish()
+        return None
 
     world.offer(handler)
     async with world.session.get(world.at()) as response:
@@ -140,10 +149,10 @@ async def test_response_is_streamed(world: World) -> None:
 async def test_request_body_is_streamed(world: World) -> None:
     received: list[bytes] = []
 
-    async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
-        async for piece in request.content.iter_any():
+    async def handler(exchange: Exchange, rest: str) -> Response | None:
+        async for piece in exchange.body:
             received.append(piece)
-        return web.Response(text=str(sum(map(len, received))))
+        return Response.text(str(sum(map(len, received))))
 
     async def body() -> AsyncIterator[bytes]:
         yield b"first"
@@ -160,14 +169,15 @@ async def test_slow_reader_applies_backpressure_to_the_writer(world: World) -> N
     """Neither the server nor the proxy buffers data for a slow client."""
     written = 0
 
-    async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
+    async def handler(exchange: Exchange, rest: str) -> Response | None:
         nonlocal written
-        answer = web.StreamResponse()
-        await answer.prepare(request)
+        exchange.start(200, [])
         for _ in range(1000):
-            await answer.write(bytes(MiB // 4))
+            exchange.write(bytes(MiB // 4))
+            await exchange.drain()
             written += MiB // 4
-        return answer
+        exchange.finish()
+        return None
 
     world.offer(handler)
     async with world.session.get(world.at()) as response:
@@ -191,11 +201,9 @@ async def test_expect_continue_is_confirmed(world: World) -> None:
 
 
 async def test_compressed_bodies_and_cookies_are_forwarded_unchanged(world: World) -> None:
-    async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
-        answer = web.Response(body=b"\x1f\x8bnot really", headers={"Content-Encoding": "x-own"})
-        answer.set_cookie("a", "1")
-        answer.set_cookie("b", "2")
-        return answer
+    async def handler(exchange: Exchange, rest: str) -> Response | None:
+        headers = [("Content-Encoding", "x-own"), ("Set-Cookie", "a=1"), ("Set-Cookie", "b=2")]
+        return Response(200, b"\x1f\x8bnot really", headers=headers)
 
     world.offer(handler)
     async with world.session.get(world.at()) as response:
@@ -204,8 +212,8 @@ async def test_compressed_bodies_and_cookies_are_forwarded_unchanged(world: Worl
 
 
 async def test_redirects_are_forwarded_to_the_client(world: World) -> None:
-    async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
-        raise web.HTTPFound("/elsewhere")
+    async def handler(exchange: Exchange, rest: str) -> Response | None:
+        return Response.text("", status=302, headers=[("Location", "/elsewhere")])
 
     world.offer(handler)
     async with world.session.get(world.at(), allow_redirects=False) as response:
@@ -227,9 +235,9 @@ async def test_connection_is_reused_after_a_passthrough_request(world: World) ->
 async def test_request_is_authenticated_and_authorised_first(world: World) -> None:
     called: list[str] = []
 
-    async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
+    async def handler(exchange: Exchange, rest: str) -> Response | None:
         called.append(rest)
-        return web.Response(text="ok")
+        return Response.text("ok")
 
     world.offer(handler)
     status, refusal = await world.get(headers={"Authorization": "Bearer nonsense"})
@@ -313,8 +321,8 @@ async def test_expected_endpoint_is_unavailable_until_registered(world: World) -
 async def test_unregistering_an_old_handler_keeps_the_new_one(
     tmp_path: Path,
 ) -> None:
-    async def new(request: web.BaseRequest, rest: str) -> web.StreamResponse:
-        return web.Response(text="new")
+    async def new(exchange: Exchange, rest: str) -> Response | None:
+        return Response.text("new")
 
     async with open_world(tmp_path, is_external=False) as world:
         world.offer(echo)
@@ -342,7 +350,7 @@ async def test_in_process_caller_is_rejected(world: World) -> None:
 async def test_exception_in_a_handler_is_an_internal_error(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
+    async def handler(exchange: Exchange, rest: str) -> Response | None:
         raise ValueError("a mistake")
 
     async with open_world(tmp_path, is_external=False) as world:
@@ -356,10 +364,10 @@ async def test_exception_in_a_handler_is_an_internal_error(
 async def test_exception_after_the_head_breaks_the_connection(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
-        answer = web.StreamResponse()
-        await answer.prepare(request)
-        await answer.write(b"half")
+    async def handler(exchange: Exchange, rest: str) -> Response | None:
+        exchange.start(200, [])
+        exchange.write(b"half")
+        await exchange.drain()
         raise ValueError("a mistake")
 
     world.offer(handler)
@@ -371,16 +379,16 @@ async def test_exception_after_the_head_breaks_the_connection(
 async def test_handler_is_cancelled_when_its_client_disconnects(world: World) -> None:
     started, ended = asyncio.Event(), asyncio.Event()
 
-    async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
-        answer = web.StreamResponse()
-        await answer.prepare(request)
-        await answer.write(b"x")
+    async def handler(exchange: Exchange, rest: str) -> Response | None:
+        exchange.start(200, [])
+        exchange.write(b"x")
+        await exchange.drain()
         started.set()
         try:
             await asyncio.Event().wait()
         finally:
             ended.set()
-        return answer
+        return None
 
     world.offer(handler)
     response = await world.session.get(world.at())
@@ -392,17 +400,16 @@ async def test_handler_is_cancelled_when_its_client_disconnects(world: World) ->
 async def test_unregistering_cancels_active_requests(world: World) -> None:
     started = asyncio.Event()
 
-    async def silent(request: web.BaseRequest, rest: str) -> web.StreamResponse:
+    async def silent(exchange: Exchange, rest: str) -> Response | None:
         started.set()
         await asyncio.Event().wait()
-        return web.Response()
+        return Response.text("")
 
-    async def talking(request: web.BaseRequest, rest: str) -> web.StreamResponse:
-        answer = web.WebSocketResponse()
-        await answer.prepare(request)
-        await answer.send_str("hello")
+    async def talking(exchange: Exchange, rest: str) -> Response | None:
+        socket = WebSocket.accept(exchange)
+        await socket.send("hello")
         await asyncio.Event().wait()
-        return answer
+        return None
 
     world.offer(silent)
     world.offer(talking, endpoint="ws")
@@ -425,15 +432,14 @@ async def test_unregistering_cancels_active_requests(world: World) -> None:
 async def test_server_stops_without_waiting_for_endless_requests(tmp_path: Path) -> None:
     ended = asyncio.Event()
 
-    async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
-        answer = web.WebSocketResponse()
-        await answer.prepare(request)
-        await answer.send_str("hello")
+    async def handler(exchange: Exchange, rest: str) -> Response | None:
+        socket = WebSocket.accept(exchange)
+        await socket.send("hello")
         try:
             await asyncio.Event().wait()
         finally:
             ended.set()
-        return answer
+        return None
 
     async with open_world(tmp_path, is_external=False) as world:
         world.offer(handler)
@@ -497,9 +503,9 @@ async def test_direct_connection_to_a_backend_is_rejected(
 ) -> None:
     called: list[str] = []
 
-    async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
+    async def handler(exchange: Exchange, rest: str) -> Response | None:
         called.append(rest)
-        return web.Response()
+        return Response.text("")
 
     outside.offer(handler)
     assert outside.external is not None
@@ -532,19 +538,18 @@ async def test_backend_without_the_controller_is_unavailable(outside: World) -> 
 # -- WebSockets
 
 
-async def parrot(request: web.BaseRequest, rest: str) -> web.StreamResponse:
-    ws = web.WebSocketResponse(protocols=("v2.parrot", "v1.parrot"), max_msg_size=0)
-    await ws.prepare(request)
-    await ws.send_str(f"{rest} {ws.ws_protocol}")
+async def parrot(exchange: Exchange, rest: str) -> Response | None:
+    ws = WebSocket.accept(exchange, protocols=("v2.parrot", "v1.parrot"), max_message=0)
+    await ws.send(f"{rest} {ws.protocol or None}")
     async for message in ws:
-        if message.type == WSMsgType.TEXT:
-            if message.data == "bye":
-                await ws.close(code=4321, message=b"on request")
+        if message.type is Opcode.TEXT:
+            if message.text == "bye":
+                await ws.close(4321, "on request")
                 break
-            await ws.send_str(message.data)
+            await ws.send(message.text)
         else:
-            await ws.send_bytes(message.data)
-    return ws
+            await ws.send(message.data)
+    return None
 
 
 @pytest.mark.parametrize("compress", [0, 15])
@@ -581,15 +586,14 @@ async def test_pings_are_relayed_end_to_end(world: World) -> None:
 async def test_close_code_of_the_client_reaches_the_handler(world: World) -> None:
     codes: list[int | None] = []
 
-    async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
-        ws = web.WebSocketResponse()
-        await ws.prepare(request)
+    async def handler(exchange: Exchange, rest: str) -> Response | None:
+        ws = WebSocket.accept(exchange)
         try:
             async for _ in ws:
                 pass
         finally:
             codes.append(ws.close_code)
-        return ws
+        return None
 
     world.offer(handler)
     async with world.session.ws_connect(world.at()) as ws:
@@ -598,18 +602,41 @@ async def test_close_code_of_the_client_reaches_the_handler(world: World) -> Non
     assert codes == [4567]
 
 
+async def test_websocket_ends_for_a_client_that_does_not_answer_the_close_frame(
+    world: World,
+) -> None:
+    ended = asyncio.Event()
+
+    async def handler(exchange: Exchange, rest: str) -> Response | None:
+        ws = WebSocket.accept(exchange)
+        await ws.send("bye")
+        await ws.close()
+        ended.set()
+        return None
+
+    world.offer(handler)
+    headers = {
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+    }
+    async with asyncio.timeout(60), world.session.get(world.at(), headers=headers) as response:
+        assert response.status == 101
+        await ended.wait()
+
+
 async def test_slow_reader_of_messages_applies_backpressure(world: World) -> None:
     sent = 0
 
-    async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
+    async def handler(exchange: Exchange, rest: str) -> Response | None:
         nonlocal sent
-        ws = web.WebSocketResponse()
-        await ws.prepare(request)
+        ws = WebSocket.accept(exchange)
         for _ in range(400):
-            await ws.send_bytes(bytes(MiB // 4))
+            await ws.send(bytes(MiB // 4))
             sent += MiB // 4
         await ws.close()
-        return ws
+        return None
 
     world.offer(handler)
     async with world.session.ws_connect(world.at()) as ws:
@@ -629,14 +656,13 @@ async def test_slow_handler_applies_backpressure_to_the_client(world: World) -> 
     go_on = asyncio.Event()
     received = 0
 
-    async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
+    async def handler(exchange: Exchange, rest: str) -> Response | None:
         nonlocal received
-        ws = web.WebSocketResponse()
-        await ws.prepare(request)
+        ws = WebSocket.accept(exchange)
         await go_on.wait()
         async for message in ws:
             received += len(message.data)
-        return ws
+        return None
 
     world.offer(handler)
     sent = 0
@@ -661,10 +687,10 @@ async def test_slow_handler_applies_backpressure_to_the_client(world: World) -> 
 
 
 async def test_rejected_upgrade_is_forwarded_as_a_response(world: World) -> None:
-    async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
+    async def handler(exchange: Exchange, rest: str) -> Response | None:
         if rest == "/":
-            return web.Response(status=400, text="no container is named")
-        return web.Response(status=404, text="no such container")
+            return Response.text("no container is named", status=400)
+        return Response.text("no such container", status=404)
 
     world.offer(handler)
     for path, status in (("", 400), ("x", 404)):
@@ -681,6 +707,79 @@ async def test_websocket_is_authorised_like_any_request(world: World) -> None:
     with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
         await world.session.ws_connect(world.at(), headers={"Authorization": "Bearer user-token"})
     assert refused.value.status == 403
+
+
+TOKEN_PROTOCOL = "base64url.bearer.authorization.k8s.io."
+
+
+def token_protocol(token: str) -> str:
+    return TOKEN_PROTOCOL + base64.urlsafe_b64encode(token.encode()).decode().rstrip("=")
+
+
+async def test_websocket_token_in_a_subprotocol_authenticates_and_is_removed(world: World) -> None:
+    offered: list[str] = []
+
+    async def handler(exchange: Exchange, rest: str) -> Response | None:
+        offered.append(exchange.headers["Sec-WebSocket-Protocol"])
+        socket = WebSocket.accept(exchange, protocols=("v5.channel.k8s.io",))
+        await socket.close()
+        return None
+
+    world.offer(handler)
+    protocols = ("v5.channel.k8s.io", token_protocol("admin-token"))
+    async with (
+        aiohttp.ClientSession(
+            connector=world.session.connector, connector_owner=False
+        ) as anonymous,
+        anonymous.ws_connect(world.at(), protocols=protocols) as ws,
+    ):
+        assert ws.protocol == "v5.channel.k8s.io"
+    assert offered == ["v5.channel.k8s.io"]
+
+
+@pytest.mark.parametrize(
+    ("protocols", "status"),
+    [
+        pytest.param((token_protocol("admin-token"),), 401, id="no other subprotocol"),
+        pytest.param(("x", *[token_protocol("admin-token")] * 2), 401, id="two tokens"),
+        pytest.param(("x", token_protocol("wrong")), 401, id="unknown token"),
+        pytest.param(("x", TOKEN_PROTOCOL + "%%%"), 401, id="not base64"),
+        pytest.param(("x", TOKEN_PROTOCOL + "YWRtaW4tdG9rZW4="), 401, id="padded"),
+        pytest.param(("x", TOKEN_PROTOCOL + "_w"), 401, id="not UTF-8"),
+        pytest.param(("x", token_protocol("user-token")), 403, id="another user"),
+        pytest.param(("x",), 403, id="no token"),
+    ],
+)
+async def test_websocket_with_an_unusable_token_protocol_is_refused(
+    world: World, protocols: tuple[str, ...], status: int
+) -> None:
+    world.offer(parrot)
+    headers = {
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+        "Sec-WebSocket-Protocol": ", ".join(protocols),
+    }
+    async with (
+        aiohttp.ClientSession(
+            connector=world.session.connector, connector_owner=False
+        ) as anonymous,
+        anonymous.get(world.at(), headers=headers) as response,
+    ):
+        assert response.status == status
+
+
+async def test_a_plain_request_ignores_tokens_in_subprotocols(world: World) -> None:
+    world.offer(echo)
+    headers = {"Sec-WebSocket-Protocol": f"x, {token_protocol('admin-token')}"}
+    async with (
+        aiohttp.ClientSession(
+            connector=world.session.connector, connector_owner=False
+        ) as anonymous,
+        anonymous.get(world.at(), headers=headers) as response,
+    ):
+        assert response.status == 403
 
 
 async def test_many_websockets_work_concurrently(world: World) -> None:

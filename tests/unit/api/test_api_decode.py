@@ -70,7 +70,8 @@ def test_errors_are_worded_as_in_go(data: bytes, message: str) -> None:
 
 
 def test_nesting_up_to_the_limit_and_any_number_of_siblings_are_fine() -> None:
-    assert decode.decode_json(b"[" * 256 + b"]" * 256)
+    depth = decode.MAX_DEPTH
+    assert decode.decode_json(b"[" * depth + b"]" * depth)
     assert len(decode.decode_json(b"[" + b"[],{}," * 1000 + b"[]]")) == 2001
 
 

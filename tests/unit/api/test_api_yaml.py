@@ -145,7 +145,7 @@ def test_merging_a_key_that_is_set_is_a_repetition() -> None:
         ("~: a", 'unsupported map key of type: %!s(<nil>), key: <nil>, value: "a"'),
         ("a: .nan", "json: unsupported value: NaN"),
         ("a: -.inf", "json: unsupported value: -Inf"),
-        ("[" * 300, "yaml: exceeded max depth of 256"),
+        ("[" * 300, "yaml: exceeded max depth of 240"),
     ],
 )
 def test_errors_are_worded_as_by_go_yaml(text: str, message: str) -> None:

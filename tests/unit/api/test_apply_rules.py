@@ -501,7 +501,8 @@ def test_configuration_that_does_not_fit_the_schema_is_500(patch: Object, messag
         ),
         pytest.param(
             [],
-            "error decoding YAML: error unmarshaling JSON: json: cannot unmarshal array"
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot"
+            " unmarshal array"
             " into Go value of type map[string]interface {}",
             id="list",
         ),

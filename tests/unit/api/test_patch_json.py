@@ -5,6 +5,7 @@ import copy
 from typing import Any
 
 import jsonpatch as oracle
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -259,13 +260,18 @@ def test_null_patch_changes_nothing() -> None:
     assert jsonpatch.apply_json_patch(DOC, None) is DOC
 
 
-def test_strict_errors_name_members_no_operation_has() -> None:
-    patch = [{"op": "add", "path": "/a", "value": 1, "extra": 1}, {"Op": "add"}, 1]
-    assert jsonpatch.strict_errors(patch) == [
+def test_strict_errors_name_unknown_and_duplicate_members_in_document_order() -> None:
+    text = b"""[{"op":"add","extra":1,"op":"add","path":"/a","value":{"k":1,"k":{"x":1,"x":2}}},
+               null,{"Op":"add"}]"""
+    assert jsonpatch.strict_errors(orjson.loads(text), text) == [
         'json patch unknown field "[0].extra"',
-        'json patch unknown field "[1].Op"',
+        'json patch duplicate field "[0].op"',
+        'json patch duplicate field "[0].value.k"',
+        'json patch duplicate field "[0].value.k.x"',
+        'json patch unknown field "[2].Op"',
     ]
-    assert jsonpatch.strict_errors({}) == []
+    assert jsonpatch.strict_errors([{"op": "add"}], b'[{"op":"add"}]') == []
+    assert jsonpatch.strict_errors({}, b"{}") == []
 
 
 scalars = st.one_of(st.integers(-3, 3), st.text("ab~/", max_size=2))

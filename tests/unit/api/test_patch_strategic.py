@@ -268,6 +268,12 @@ def test_null_patch_changes_nothing() -> None:
             id="mixed-types",
         ),
         pytest.param(
+            {"items": names("a")},
+            {"items": [["a"]]},
+            "list element types are not identical: [[map[name:a]] [[a]]]",
+            id="list-among-objects",
+        ),
+        pytest.param(
             {"nokey": names("a")},
             {"nokey": names("b")},
             "cannot merge lists without merge key for type struct",

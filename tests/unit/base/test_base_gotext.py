@@ -41,13 +41,15 @@ def test_characters_are_quoted_as_in_json_errors(char: str, quoted: str) -> None
         pytest.param(100.0, "100", "100", id="integral float"),
         pytest.param(1.5, "1.5", "1.5", id="fraction"),
         pytest.param(-0.0, "-0", "-0", id="negative zero"),
-        pytest.param(1e20, "1" + "0" * 20, "1" + "0" * 20, id="long but positional"),
+        pytest.param(1e20, "1" + "0" * 20, "1e+20", id="JSON is positional up to 1e21"),
         pytest.param(1e21, "1e+21", "1e+21", id="exponent from 1e21"),
         pytest.param(1e-5, "0.00001", "1e-05", id="JSON is positional down to 1e-6"),
         pytest.param(1e-7, "1e-7", "1e-07", id="JSON shortens small exponents"),
         pytest.param(1.25e-7, "1.25e-7", "1.25e-07", id="small with a fraction"),
         pytest.param(-1.5e300, "-1.5e+300", "-1.5e+300", id="negative and large"),
-        pytest.param(2.0**60, "1152921504606847000", "1152921504606847000", id="shortest digits"),
+        pytest.param(999999.5, "999999.5", "999999.5", id="positional below 1e6"),
+        pytest.param(1234567.5, "1234567.5", "1.2345675e+06", id="exponent from 1e6"),
+        pytest.param(2.0**60, "1152921504606847000", "1.152921504606847e+18", id="shortest digits"),
     ],
 )
 def test_numbers_are_printed_as_go_prints_them(value: float, as_json: str, as_v: str) -> None:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Syntax and types: what compiles, to which type, and what is said about the rest."""
 
+import threading
+
 import pytest
 
 from rdd import cel
@@ -212,6 +214,35 @@ def test_lines_that_are_too_long_are_not_shown() -> None:
 def test_deep_expressions_are_rejected(expression: str) -> None:
     with pytest.raises(cel.CompileError, match="expression recursion limit exceeded"):
         _ENV.compile(expression)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        pytest.param("(" * 249 + "1" + ")" * 249, id="parentheses"),
+        pytest.param("[" * 249 + "]" * 249, id="lists"),
+        pytest.param('{"a":' * 249 + "1" + "}" * 249, id="maps"),
+        pytest.param("-(" * 249 + "1" + ")" * 249, id="signs"),
+        pytest.param("+".join(["1"] * 249), id="sum"),
+        pytest.param("true ? 1 : " * 249 + "2", id="conditions"),
+        pytest.param("int(" * 249 + "1" + ")" * 249, id="calls"),
+        pytest.param("optional.of(" * 249 + "1" + ")" * 249, id="generic calls"),
+        pytest.param('"a"' + ".lowerAscii()" * 249, id="methods"),
+        pytest.param("[1].exists(i, " * 80 + "true" + ")" * 80, id="macros"),
+    ],
+)
+def test_expressions_may_be_as_deep_as_in_cel_go(expression: str) -> None:
+    found: list[object] = []
+
+    def run() -> None:
+        program = _ENV.compile(expression)
+        found.append(program.evaluate({"self": {}}, budget=cel.Budget()))
+
+    # In a thread, whose stack may be smaller.
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert len(found) == 1
 
 
 def test_long_chains_of_logic_are_fine() -> None:

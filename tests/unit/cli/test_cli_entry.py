@@ -279,7 +279,10 @@ def test_version_is_a_flag_of_the_root_only(rdd: Rdd) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["nope"], r"unknown command \"nope\" for \"rdd\"; valid commands: completion, delete, "),
+        (
+            ["nope"],
+            r"unknown command \"nope\" for \"rdd\"; valid commands: cache, completion, ctl, ",
+        ),
         (["svc", "nope"], r"unknown command \"nope\" for \"rdd service\"; valid commands: "),
         (["--nope"], r"unknown flag: --nope for \"rdd\"; valid flags: --help, "),
         (["version", "--nope"], r"unknown flag: --nope for \"rdd version\""),

@@ -106,6 +106,30 @@ def test_tool_on_path_receives_all_arguments(
     assert done.returncode == 7
 
 
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [
+        pytest.param("yq 3.4.3", 1, id="wrapper of jq"),
+        pytest.param("yq (https://github.com/mikefarah/yq/) version v4.44.1", 0, id="mikefarah"),
+        pytest.param("yq version 4.9.6", 0, id="older mikefarah"),
+        pytest.param("", 0, id="no version"),
+    ],
+)
+def test_yq_of_the_other_family_is_refused_with_the_reason(
+    rdd_script: Path, tmp_path: Path, clean_environment: Environ, version: str, code: int
+) -> None:
+    script = f'[ "$1" = --version ] && {{ echo "{version}"; exit; }}; echo "ran $*"'
+    write_tool(tmp_path / "yq", script)
+    env = {**clean_environment, "PATH": f"{tmp_path}:/usr/bin:/bin"}
+    done = call(rdd_script, "yq", ".a", env=env)
+    assert done.returncode == code
+    if code:
+        assert f"is a wrapper of jq with jq's syntax ({version})" in done.stderr
+        assert "https://github.com/mikefarah/yq" in done.stderr
+    else:
+        assert done.stdout == "ran .a\n"
+
+
 def test_missing_tool_is_reported(
     rdd_script: Path, tmp_path: Path, clean_environment: Environ
 ) -> None:

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Help texts and completion candidates, both made from the command table."""
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rdd.cli.commands.complete import candidates
 from rdd.cli.commands.table import ROOT
+from rdd.daemon.service import arguments
+from rdd.instance import Instance
 
 Rdd = Callable[..., Any]
 
@@ -27,7 +30,7 @@ def test_help_of_a_group_lists_its_commands(rdd: Rdd, words: list[str]) -> None:
     outcome = rdd(*words)
     assert outcome.code == 0
     assert "Aliases:\n  service, svc\n" in outcome.out
-    assert "\n  paths      Print the directories and files of an instance\n" in outcome.out
+    assert re.search(r"\n  paths +Print the directories and files of an instance\n", outcome.out)
 
 
 @pytest.mark.parametrize("words", [["svc", "paths", "-h"], ["help", "svc", "paths"]])
@@ -60,6 +63,11 @@ def test_hidden_command_is_never_shown(rdd: Rdd, mode: str) -> None:
     assert "__complete" not in rdd(RDD_DEVELOPER_MODE=mode).out
 
 
+def completed(rdd: Rdd, *words: str, **variables: str) -> list[str]:
+    lines = rdd("__complete", *words, **variables).out.splitlines()
+    return [line.split("\t")[0] for line in lines]
+
+
 COMMANDS = sorted(member.name for member in ROOT.members if member.visibility == "shown")
 
 
@@ -88,18 +96,17 @@ COMMANDS = sorted(member.name for member in ROOT.members if member.visibility ==
         pytest.param(["--log-level", "debug", "ve"], ["version"], id="behind a global flag"),
         pytest.param(["-h", "ve"], ["version"], id="behind a boolean flag"),
         pytest.param(["svc", "paths", "-o", "json", "tl"], ["tls_dir"], id="behind a flag"),
-        pytest.param(["kubectl", "ge"], [], id="another program's arguments"),
+        pytest.param(["yq", "ge"], [], id="another program's arguments"),
         pytest.param(["nope", ""], [], id="unknown command"),
         pytest.param(["version", ""], [], id="command without arguments"),
     ],
 )
-def test_candidates(words: list[str], expected: list[str]) -> None:
-    assert [text for text, _ in candidates(words, developer=False)] == expected
+def test_candidates(rdd: Rdd, words: list[str], expected: list[str]) -> None:
+    assert completed(rdd, *words) == expected
 
 
-def test_bash_offers_all_values_right_after_the_equals_sign() -> None:
-    words = ["svc", "paths", "--output", "="]
-    assert [text for text, _ in candidates(words, developer=False)] == ["table", "json", "shell"]
+def test_bash_offers_all_values_right_after_the_equals_sign(rdd: Rdd) -> None:
+    assert completed(rdd, "svc", "paths", "--output", "=") == ["table", "json", "shell"]
 
 
 def test_developer_mode_completes_developer_commands(rdd: Rdd) -> None:
@@ -112,3 +119,44 @@ def test_completion_script_calls_rdd(rdd: Rdd, shell: str) -> None:
     outcome = rdd("completion", shell)
     assert outcome.code == 0
     assert " __complete " in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["get", "virtualMachine."], [f"virtualMachine.{n}" for n in ("cpus", "memory", "type")]),
+        (["set", "containerE"], ["containerEngine.name="]),
+        (["set", "running=true", "kubernetes.e"], ["kubernetes.enabled="]),
+        (
+            ["set", "containerEngine.name="],
+            [f"containerEngine.name={n}" for n in ("moby", "containerd")],
+        ),
+        (["set", "running=f"], ["running=false"]),
+        (["set", "virtualMachine.cpus="], []),
+        (["set", "nope="], []),
+        (["--instance", ""], ["2", "work"]),
+        (["--instance=w"], ["--instance=work"]),
+        (["logs", ""], []),
+        (["image", "rm", ""], []),
+        (["limavm", "start", ""], []),
+        (["kubectl", "des"], ["describe"]),
+        (["kubectl", "--context", ""], ["one", "two"]),
+        (["kubectl", "config", "use-context", "t"], ["two"]),
+        (["ctl", "get", ""], []),
+    ],
+)
+def test_candidates_that_depend_on_the_state(
+    rdd: Rdd, home: Path, words: list[str], expected: list[str]
+) -> None:
+    for suffix in ("2", "work"):
+        arguments.create(Instance(suffix, home))
+    config = home / "config"
+    config.write_text("contexts: [{name: one, context: {}}, {name: two, context: {}}]\n")
+    found = completed(rdd, *words, RDD_KUBECTL="builtin", KUBECONFIG=str(config))
+    assert found == expected
+
+
+def test_completion_creates_no_instance(rdd: Rdd, home: Path) -> None:
+    for words in (["logs", ""], ["ctl", "get", ""], ["--instance", ""], ["set", ""]):
+        assert rdd("__complete", *words).code == 0
+    assert list(home.iterdir()) == []

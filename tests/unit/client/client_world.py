@@ -9,7 +9,14 @@ import orjson
 
 from rdd.api import errors
 from rdd.api.types import Object
-from rdd.client.transport import Call, Keep, Reply, WatchRejected
+from rdd.client.transport import (
+    Call,
+    EncodedEvent,
+    Keep,
+    Reply,
+    WatchRejected,
+    event_of_line,
+)
 
 
 def config_map(name: str, version: int, **members: Any) -> Object:
@@ -51,6 +58,7 @@ class Scripted:
     saves_bytes = False
     watch_timeout_s = 0
     wants_bookmarks = True
+    streams_state = False
 
     def __init__(self, *answers: Reply | list[bytes] | Exception) -> None:
         self.answers = list(answers)
@@ -67,7 +75,7 @@ class Scripted:
         assert isinstance(answer, Reply)
         return answer
 
-    async def watch(self, call: Call, keep: Keep | None) -> AsyncGenerator[bytes, None]:
+    async def watch(self, call: Call, keep: Keep | None) -> AsyncGenerator[EncodedEvent, None]:
         answer = self._next(call)
         if answer is None:
             await asyncio.get_running_loop().create_future()
@@ -76,9 +84,9 @@ class Scripted:
         if isinstance(answer, Reply):
             raise WatchRejected(answer)
         assert answer is not None
-        for text in answer:
-            if keep is None or keep(text):
-                yield text
+        for event in map(event_of_line, answer):
+            if keep is None or keep(event.type, event.body):
+                yield event
 
     async def close(self) -> None:
         return

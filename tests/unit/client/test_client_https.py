@@ -87,7 +87,7 @@ async def test_verbs_lists_and_errors_over_https(daemon: Daemon) -> None:
 async def test_watch_over_https_splits_and_filters_lines(daemon: Daemon) -> None:
     async with daemon.running(), Client(HttpsTransport.from_file(daemon.config)) as client:
         changes = client.watch(
-            CONFIG_MAPS, namespace="default", keep=lambda line: b'"name":"b' not in line
+            CONFIG_MAPS, namespace="default", keep=lambda _, body: b'"name":"b' not in body
         )
         async with aclosing(changes):
             assert (await anext(changes)).type == "BOOKMARK"  # the end of the initial events

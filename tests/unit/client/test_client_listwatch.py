@@ -109,11 +109,11 @@ async def test_filter_gets_raw_lines_but_no_bookmarks() -> None:
         [line("ADDED", config_map("a", 6)), line("ADDED", config_map("b", 7)), bookmark],
         [line("ADDED", config_map("b", 10))],
     )
-    asked: list[bytes] = []
+    asked: list[str] = []
 
-    def keep(text: bytes) -> bool:
-        asked.append(text)
-        return b'"b"' in text
+    def keep(type_: str, body: bytes) -> bool:
+        asked.append(type_)
+        return b'"b"' in body
 
     changes = Client(transport, sleep=Pauses()).list_and_watch(CONFIG_MAPS, keep=keep)
     names = []

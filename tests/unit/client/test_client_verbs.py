@@ -13,6 +13,7 @@ from tests.unit.client.client_world import Pauses, Scripted, config_map, failed,
 from rdd.api import errors
 from rdd.apiserver.http.request import Request, User
 from rdd.apiserver.server import ApiServer, open_server
+from rdd.apiserver.state import watchers
 from rdd.client import ApiResource, Client, LocalTransport, Reply, Unreachable, local
 from rdd.client.resources import CLUSTER_ROLES, CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS
 from rdd.store.memory import MemoryStore
@@ -207,7 +208,9 @@ async def test_closing_a_watch_ends_it_on_the_server(server: ApiServer, client: 
 
 
 async def test_slow_reader_is_disconnected(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "MAX_BEHIND_BYTES", 50_000)
+    monkeypatch.setattr(local, "MAX_BEHIND_BYTES", 30_000)
+    monkeypatch.setattr(local, "_ROOM_BYTES", 30_000)
+    monkeypatch.setattr(watchers, "MAX_LAG_BYTES", 30_000)
     await client.create(CONFIG_MAPS, config("first"))
     changes = client.watch(CONFIG_MAPS, namespace="default")
     async with aclosing(changes):
@@ -225,7 +228,7 @@ async def test_unwanted_events_are_not_buffered(
     monkeypatch.setattr(local, "MAX_BEHIND_BYTES", 50_000)
     await client.create(CONFIG_MAPS, config("first"))
     changes = client.watch(
-        CONFIG_MAPS, namespace="default", keep=lambda text: b'"name":"a' not in text
+        CONFIG_MAPS, namespace="default", keep=lambda _, body: b'"name":"a' not in body
     )
     async with aclosing(changes):
         await anext(changes)
@@ -380,3 +383,27 @@ async def test_preferred_version_is_first_and_stale_ones_are_listed() -> None:
 )
 def test_path(args: tuple[str, ...], path: str) -> None:
     assert ApiResource("g.io", "v1", "things").path(*args) == path
+
+
+async def test_state_of_a_list_and_watch_in_process_is_filtered_and_shared(
+    client: Client, server: ApiServer
+) -> None:
+    for name in "abc":
+        await client.create(CONFIG_MAPS, config(name))
+    seen: list[str] = []
+
+    def keep(type_: str, body: bytes) -> bool:
+        seen.append(type_)
+        return b'"name":"b"' in body
+
+    changes = client.list_and_watch(CONFIG_MAPS, namespace="default", keep=keep)
+    async with aclosing(changes):
+        assert (await anext(changes)).type == "RELIST"
+        event = await anext(changes)
+        assert event.object["metadata"]["name"] == "b"
+        resource = server.core.registry.get("", "v1", "configmaps")
+        assert resource is not None and event.encoded is not None
+        entry = resource.cache.get("default", "b")
+        assert entry is not None and event.encoded.body is entry.body
+        assert (await anext(changes)).type == "SYNCED"
+        assert seen.count("ADDED") >= 3

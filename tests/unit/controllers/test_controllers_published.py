@@ -84,6 +84,7 @@ DEFINITIONS = {
     "notary": {f"notaries.{RDD}"},
     "configmapreplicaset": {f"configmapreplicasets.{RDD}"},
     "hostinfo": {f"hostinfos.{RDD}"},
+    "resource": {f"resources.{RDD}", f"checkouts.{RDD}"},
     "app": {f"apps.{APP}"},
     "demo": {f"demos.{APP}"},
     "limavm": {f"limavms.{LIMA}"},
@@ -91,8 +92,16 @@ DEFINITIONS = {
     "containernamespace": {f"containernamespaces.{CONTAINERS}"},
     "image": {
         f"{plural}.{CONTAINERS}"
-        for plural in ("images", "imagepullrequests", "imagepushrequests", "imagescanrequests")
+        for plural in (
+            "images",
+            "imagepullrequests",
+            "imagepushrequests",
+            "imagescanrequests",
+            "imagebuildrequests",
+            "imagetagrequests",
+        )
     },
+    "network": {f"networks.{CONTAINERS}", f"networkcreaterequests.{CONTAINERS}"},
     "volume": {f"volumes.{CONTAINERS}", f"volumecreaterequests.{CONTAINERS}"},
 }
 

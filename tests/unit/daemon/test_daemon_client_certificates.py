@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from rdd.apiserver.auth import certificates
-from rdd.daemon.control_plane import ServeOptions
+from rdd.daemon.options import ServeOptions
 from rdd.daemon.stages import control_plane
 from rdd.host.errors import HostError
 from rdd.instance import Instance

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from aiohttp import web
 
 from rdd.api import names
 from rdd.apiserver.auth import certificates
@@ -29,12 +28,14 @@ from rdd.apiserver.server import ApiServer
 from rdd.client import Client, LocalTransport
 from rdd.client.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from rdd.daemon import readiness, renewal
-from rdd.daemon.control_plane import ADMIN, ControlPlane, ServeOptions
+from rdd.daemon.control_plane import ADMIN, ControlPlane
 from rdd.daemon.idle_timeout import IdleTracker
 from rdd.daemon.managers.discovery import CONFIG_MAP_PATH, DiscoveryMap
+from rdd.daemon.options import ServeOptions
 from rdd.daemon.service.errors import ServiceError
 from rdd.daemon.service.record import State
 from rdd.daemon.stages import control_plane
+from rdd.http.exchange import Exchange
 from rdd.instance import Instance
 
 OPTIONS = ServeOptions(secure_port=0)
@@ -255,7 +256,7 @@ async def test_certificates_are_renewed_while_running(tmp_path: Path) -> None:
 
     def ensure() -> certificates.Issued:
         if not used:
-            later[0] = 340 * 86400
+            later[0] = 400 * 86400
         return certificates.ensure_serving(tmp_path, now=lambda: time.time() + later[0])
 
     def use(issued: certificates.Issued) -> None:
@@ -291,9 +292,8 @@ class FakeApi:
     async def produce(self, writer: ResponseWriter) -> None:
         await self.open.wait()
 
-    async def serve(self, http: web.BaseRequest) -> web.StreamResponse:
+    async def serve(self, exchange: Exchange) -> None:
         await self.open.wait()
-        return web.Response()
 
 
 async def test_idle_after_the_last_request(tmp_path: Path) -> None:
@@ -321,7 +321,7 @@ async def test_open_passthrough_counts_as_use(tmp_path: Path) -> None:
     tracker = IdleTracker(api, 0.02, tmp_path)
     answer = await tracker.handle(get("/passthrough/c/e/"))
     assert isinstance(answer, Hijack)
-    serving = asyncio.ensure_future(answer.serve(cast(web.BaseRequest, None)))
+    serving = asyncio.ensure_future(answer.serve(cast(Exchange, None)))
     expiring = asyncio.create_task(tracker.expired())
     done, _ = await asyncio.wait({expiring}, timeout=0.1)
     assert not done

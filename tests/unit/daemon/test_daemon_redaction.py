@@ -95,3 +95,65 @@ def test_variables_with_secret_names_are_replaced() -> None:
         "KEYBOARD": "de",
         "PATH": "/bin",
     }
+
+
+RANDOM = [
+    "AKIA7GQ2ZX4LPM8RT5WV",
+    "ghp_x7Kd92LmQ4vRt8Zp1Ws6Yb3Nc5Hg0Jf2Ae",
+    "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY9",
+    "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    "b2Vj3R5dXJpdHk6cGFzc3dvcmQ0NTY3ODkw",
+    "sk-proj-Ab3dEf6hIj9kLm2nOp5qRs8t",
+]
+READABLE = [
+    "3b241101-e2bb-4255-8caf-4136c566a962",
+    "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    "/home/anna/.local/share/rancher-desktop-2/backups/20261118T093227Z-daily.db",
+    "io.rancherdesktop.app.v1alpha1.ValidatingAdmissionPolicyBindingList",
+    "controller_runtime_reconcile_time_seconds_bucket",
+    "rdd-controller-manager-7d9f8-x2x4z",
+    "the event loop was held for 306 ms by rdd.api.selectors._tokens",
+    "time=2026-11-18T09:31:29Z level=warning",
+    "V1CustomResourceDefinitionNames2",
+    "kubernetes.io/metadata.name",
+]
+
+
+@pytest.mark.parametrize("secret", RANDOM)
+def test_random_texts_are_replaced_whatever_their_name_is(secret: str) -> None:
+    redactor = Redactor()
+    for text in (secret, f"note {secret} end", f"colour={secret}", f'{{"a":"{secret}"}}'):
+        assert secret not in redactor.text(text)
+    found = redactor.object({"kind": "Widget", "spec": {"colour": secret, "list": [secret]}})
+    assert secret not in str(found)
+    assert redactor.text(secret) == redactor.text(f"x {secret}").removeprefix("x ")
+    assert redactor.environment({"COLOUR": secret})["COLOUR"] != secret
+
+
+@pytest.mark.parametrize("text", READABLE)
+def test_names_and_identifiers_stay(text: str) -> None:
+    assert Redactor().text(text) == text
+
+
+def test_kinds_that_hold_anything_lose_their_values() -> None:
+    redactor = Redactor()
+    mine = {"kind": "ConfigMap", "metadata": {"namespace": "default"}, "data": {"note": "blue"}}
+    assert redactor.object(mine)["data"] == {"note": REDACTED}
+    mine["binaryData"] = {"b": "Ymx1ZQ=="}
+    assert redactor.object(mine)["binaryData"] == {"b": REDACTED}
+    system = {"kind": "configmaps", "metadata": {"namespace": "rdd-system"}, "data": {"a": "b"}}
+    assert redactor.object(system)["data"] == {"a": "b"}
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        (["A=blue", "B"], [f"A={REDACTED}", f"B={REDACTED}"]),
+        ([{"name": "A", "value": "blue"}], [{"name": "A", "value": REDACTED}]),
+        ({"A": "blue"}, {"A": REDACTED}),
+        ("blue", REDACTED),
+        (None, None),
+    ],
+)
+def test_environments_keep_their_names_only(given: object, shown: object) -> None:
+    assert Redactor().value({"status": {"env": given}}) == {"status": {"env": shown}}

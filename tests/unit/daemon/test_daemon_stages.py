@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rdd.daemon.control_plane import ControlPlane, ServeOptions
+from rdd.daemon.control_plane import ControlPlane
+from rdd.daemon.options import ServeOptions
 from rdd.daemon.service.record import State
 from rdd.daemon.stages import STAGES, Stage, control_plane, describe
 from rdd.instance import Instance

@@ -168,6 +168,7 @@ JSON = st.recursive(
 )
 MEMBERS = (
     "Status", "Pid", "ExitCode", "FinishedAt", "StartedAt", "Error", "OOMKilled", "Running",
+    "Health",
 )  # fmt: skip
 LIKELY = ("running", "paused", "2026-01-01T00:00:00.5Z", "0001-01-01T00:00:00Z")
 STATE = st.dictionaries(st.sampled_from(MEMBERS), JSON | st.sampled_from(LIKELY))
@@ -205,8 +206,11 @@ def status_schema(kind: type[Container | Image | Volume]) -> Any:
         {"Id": st.just("ab")},
         optional={
             "Name": JSON, "Path": JSON, "Args": JSON, "Image": JSON, "Created": JSON,
+            "Mounts": JSON | st.lists(st.just({"Type": "volume", "Name": "v"}) | JSON),
             "State": STATE,
-            "Config": st.fixed_dictionaries({}, optional={"Labels": JSON, "ExposedPorts": JSON}),
+            "Config": st.fixed_dictionaries(
+                {}, optional={"Labels": JSON, "ExposedPorts": JSON, "Image": JSON}
+            ),
             "NetworkSettings": st.fixed_dictionaries({}, optional={"Ports": JSON}) | JSON,
         },
     )
@@ -251,6 +255,35 @@ def test_any_image_can_be_mirrored(found: Any) -> None:
 @settings(max_examples=200, deadline=None)
 def test_any_volume_can_be_mirrored(found: Any) -> None:
     check(status_schema(Volume), volume_mirror(found).status)
+
+
+def test_ports_are_summarised_as_docker_prints_them() -> None:
+    ports = {
+        "53/udp": None,
+        "80/tcp": [
+            {"HostIp": "0.0.0.0", "HostPort": "8080"},
+            {"HostIp": "::", "HostPort": "8080"},
+            {"HostIp": "", "HostPort": "81"},
+        ],
+    }
+    status = container_mirror({"Id": "x", "NetworkSettings": {"Ports": ports}}).status
+    assert status["portSummary"] == (
+        "53/udp, 0.0.0.0:81->80/tcp, 0.0.0.0:8080->80/tcp, [::]:8080->80/tcp"
+    )
+
+
+@pytest.mark.parametrize(
+    ("health", "shown"),
+    [
+        ({"Status": "healthy"}, "healthy"),
+        ({"Status": "none"}, None),
+        ({"Status": []}, None),
+        (None, None),
+    ],
+)
+def test_health_is_mirrored_if_there_are_checks(health: Any, shown: str | None) -> None:
+    status = container_mirror({"Id": "x", "State": {"Health": health}}).status
+    assert status.get("health") == shown
 
 
 def test_exit_codes_of_32_bits_keep_their_bits() -> None:

@@ -232,6 +232,7 @@ async def test_rejects_unsupported_version(
                      "No such container: x", id="not found"),
         pytest.param(500, b"plain text", EngineError, "plain text", id="text"),
         pytest.param(500, b"", EngineError, "the engine gave no reason", id="nothing"),
+        pytest.param(500, b'{"message":""}', EngineError, "the engine gave no reason", id="empty"),
         pytest.param(500, b'{"other":1}', EngineError, '{"other":1}', id="other JSON"),
     ],
 )  # fmt: skip

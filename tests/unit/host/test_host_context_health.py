@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import trustme
 
-from rdd.host import context_probe, docker_contexts, docker_health, kube_health
-from rdd.host.context_probe import Verdict
+from rdd.host.contexts import context_probe, docker_contexts, docker_health, kube_health
+from rdd.host.contexts.context_probe import Verdict
 
 NAME = "rancher-desktop-2"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rdd.host import docker_contexts, kube_contexts
+from rdd.host.contexts import docker_contexts, kube_contexts
 from rdd.host.errors import HostError
 
 NAME = "rancher-desktop-2"

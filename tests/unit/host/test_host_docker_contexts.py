@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rdd.host import docker_contexts, json_members
+from rdd.host.contexts import docker_contexts, json_members
 from rdd.host.errors import HostError
 
 NAME = "rancher-desktop-2"

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.programs import start_program
 
-from rdd.host import kube_contexts, yaml_entries
+from rdd.host.contexts import kube_contexts, yaml_entries
+from rdd.host.contexts.user_files import locked_like_kubectl
 from rdd.host.errors import HostError
-from rdd.host.user_files import locked_like_kubectl
 
 NAME = "rancher-desktop-2"
 CLUSTER = {"server": "https://127.0.0.1:7443", "certificate-authority-data": "QUJD" * 30}

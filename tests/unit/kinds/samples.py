@@ -22,7 +22,11 @@ from rdd.kinds.demo import Demo, DemoSpec, DemoStatus
 from rdd.kinds.diagnostic import Diagnostic, DiagnosticStatus
 from rdd.kinds.hostinfo import HostInfo, HostInfoSpec, HostInfoStatus
 from rdd.kinds.image import (
+    BuildProgress,
     Image,
+    ImageBuildRequest,
+    ImageBuildSpec,
+    ImageBuildStatus,
     ImagePullRequest,
     ImagePullSpec,
     ImagePushRequest,
@@ -31,13 +35,31 @@ from rdd.kinds.image import (
     ImageScanSpec,
     ImageScanStatus,
     ImageStatus,
+    ImageTagRequest,
+    ImageTagSpec,
+    RequestStatus,
     TransferStatus,
 )
 from rdd.kinds.kind import Kind
 from rdd.kinds.limavm import LimaVM, LimaVMSpec, LimaVMStatus, TemplateReference
 from rdd.kinds.metadata import ObjectMeta
+from rdd.kinds.network import (
+    Network,
+    NetworkCreateRequest,
+    NetworkCreateSpec,
+    NetworkCreateStatus,
+    NetworkStatus,
+)
 from rdd.kinds.notary import Notary, NotarySpec, NotaryStatus
-from rdd.kinds.ports import Port, PortBinding
+from rdd.kinds.parts.ports import Port, PortBinding
+from rdd.kinds.resource import (
+    Checkout,
+    CheckoutSpec,
+    CheckoutStatus,
+    Resource,
+    ResourceSpec,
+    ResourceStatus,
+)
 from rdd.kinds.volume import (
     Volume,
     VolumeCreateRequest,
@@ -160,6 +182,59 @@ _ALL: tuple[Kind, ...] = (
         metadata=_META,
         spec=ImageScanSpec(image_ref="busybox"),
         status=ImageScanStatus(conditions=_CONDITIONS, result="{}"),
+    ),
+    ImageTagRequest(
+        metadata=_META,
+        spec=ImageTagSpec(image_ref="busybox", repo_tag="tools:1"),
+        status=RequestStatus(conditions=_CONDITIONS),
+    ),
+    ImageBuildRequest(
+        metadata=_META,
+        spec=ImageBuildSpec(context="/src", tags=["tools:1"], args={"A": "b"}),
+        status=ImageBuildStatus(
+            image_id="sha256:1234",
+            progress=BuildProgress(step=1, steps=2, message="COPY"),
+            conditions=_CONDITIONS,
+        ),
+    ),
+    Network(
+        metadata=_META,
+        status=NetworkStatus(
+            name="web",
+            namespace="moby",
+            driver="bridge",
+            scope="local",
+            subnets=["172.30.0.0/16"],
+            gateways=["172.30.0.1"],
+            labels={"a": "b"},
+            created_at=NOW,
+        ),
+    ),
+    NetworkCreateRequest(
+        metadata=_META,
+        spec=NetworkCreateSpec(name="web", driver="bridge", labels={"a": "b"}),
+        status=NetworkCreateStatus(name="0123abcd", conditions=_CONDITIONS),
+    ),
+    Resource(
+        metadata=ObjectMeta(name="tool"),
+        spec=ResourceSpec(
+            url="https://files.example/tool", digest=f"sha256:{'0' * 64}", category="tools"
+        ),
+        status=ResourceStatus(status="cached", digest=f"sha256:{'0' * 64}", size=2_000_000_000),
+    ),
+    Checkout(
+        metadata=_META,
+        spec=CheckoutSpec(resource="tool", destination="/tmp/tool", executable=True),
+        status=CheckoutStatus(
+            local_path="/tmp/tool",
+            digest=f"sha256:{'0' * 64}",
+            progress="Downloading tool",
+            fetched_bytes=1,
+            total_bytes=2,
+            bytes_per_second=1,
+            seconds_left=1,
+            conditions=_CONDITIONS,
+        ),
     ),
     Volume(
         metadata=_META,

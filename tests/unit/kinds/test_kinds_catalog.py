@@ -23,7 +23,7 @@ def subclasses(of: type[Kind]) -> set[type[Kind]]:
 
 def test_catalog_has_every_kind_once() -> None:
     assert sorted(catalog.ALL, key=str) == sorted(subclasses(Kind), key=str)
-    assert len(catalog.ALL) == 16
+    assert len(catalog.ALL) == 22
 
 
 def test_every_kind_is_installed_by_one_controller_and_by_the_mock() -> None:
@@ -34,11 +34,20 @@ def test_every_kind_is_installed_by_one_controller_and_by_the_mock() -> None:
         "limavm": ["limavms"],
         "container": ["containers", "containercreaterequests"],
         "containernamespace": ["containernamespaces"],
-        "image": ["images", "imagepullrequests", "imagepushrequests", "imagescanrequests"],
+        "image": [
+            "images",
+            "imagepullrequests",
+            "imagepushrequests",
+            "imagescanrequests",
+            "imagebuildrequests",
+            "imagetagrequests",
+        ],
+        "network": ["networks", "networkcreaterequests"],
         "volume": ["volumes", "volumecreaterequests"],
         "notary": ["notaries"],
         "configmapreplicaset": ["configmapreplicasets"],
         "hostinfo": ["hostinfos"],
+        "resource": ["resources", "checkouts"],
         "mock": [kind.plural for kind in catalog.ALL],
     }
 

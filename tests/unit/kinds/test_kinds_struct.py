@@ -20,7 +20,7 @@ from rdd.kinds.crd import definition_of, schema_of
 from rdd.kinds.hostinfo import HostInfo, HostInfoStatus
 from rdd.kinds.limavm import LimaVM, LimaVMSpec, LimaVMStatus, TemplateReference
 from rdd.kinds.metadata import ObjectMeta, OwnerReference
-from rdd.kinds.ports import Port, PortBinding
+from rdd.kinds.parts.ports import Port, PortBinding
 from rdd.kinds.struct import UNSET, Struct, field
 
 

@@ -28,10 +28,19 @@ from rdd.kinds.crd import definition_of, schema_of
 from rdd.kinds.demo import Demo
 from rdd.kinds.diagnostic import Diagnostic
 from rdd.kinds.hostinfo import HostInfo
-from rdd.kinds.image import Image, ImagePullRequest, ImagePushRequest, ImageScanRequest
+from rdd.kinds.image import (
+    Image,
+    ImageBuildRequest,
+    ImagePullRequest,
+    ImagePushRequest,
+    ImageScanRequest,
+    ImageTagRequest,
+)
 from rdd.kinds.kind import Kind
 from rdd.kinds.limavm import LimaVM
+from rdd.kinds.network import Network, NetworkCreateRequest
 from rdd.kinds.notary import Notary
+from rdd.kinds.resource import Checkout, Resource
 from rdd.kinds.volume import Volume, VolumeCreateRequest
 
 Table = dict[str, str]
@@ -45,6 +54,7 @@ TYPE = (
     r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
     r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
 )
+DIGESTS = r"^(sha256:[0-9a-fA-F]{64}|sha384:[0-9a-fA-F]{96}|sha512:[0-9a-fA-F]{128})$"
 STATES = "<created running pausing paused restarting removing exited dead unknown>"
 
 
@@ -70,6 +80,20 @@ def ports(at: str) -> Table:
         f"{at}[].bindings[].hostPort": "string!",
     }
 
+
+LIMITS: Table = {
+    "status.resourceLimits": "object",
+    "status.resourceLimits.mode": "string",
+    "status.resourceLimits.cpus": "integer",
+    "status.resourceLimits.memory": "quantity",
+    "status.resourceLimits.message": "string",
+}
+
+FAILURE: Table = {
+    "status.failure": "object",
+    "status.failure.reason": "string!",
+    "status.failure.remedy": "string",
+}
 
 PROGRESS: Table = {
     "status.progress": "object",
@@ -107,12 +131,18 @@ TABLES: dict[type[Kind], Table] = {
         "spec.registries.mirrors[].registry": "string!",
         "spec.registries.mirrors[].endpoints": "[]string!",
         "spec.registries.insecure": "[]string",
+        "spec.downloads": "object",
+        "spec.downloads.automatic": "boolean",
+        "spec.downloads.mirror": "string",
         "spec.application": 'object ={"updates": {"enabled": true}}',
         "spec.application.updates": 'object ={"enabled": true}',
         "spec.application.updates.enabled": "boolean =true",
         "status": "object",
         "status.kubernetesPort": "integer",
         "status.virtualMachineType": "string",
+        "status.passedOver": "[]string",
+        **LIMITS,
+        **FAILURE,
         **conditions(),
     },
     Demo: {
@@ -147,6 +177,8 @@ TABLES: dict[type[Kind], Table] = {
         "status.observedTemplateResourceVersion": "string",
         "status.restartNeeded": "boolean",
         "status.restartCount": "integer/int32",
+        **LIMITS,
+        **FAILURE,
         "status.unavailablePorts": "[]integer",
         **conditions(),
     },
@@ -158,6 +190,11 @@ TABLES: dict[type[Kind], Table] = {
         "status.namespace": "string!",
         "status.path": "string!",
         "status.image": "string!",
+        "status.imageName": "string",
+        "status.portSummary": "string",
+        "status.volumes": "[]string",
+        "status.networks": "[]string",
+        "status.health": "string <starting healthy unhealthy>",
         "status.status": f'string! ="unknown" {STATES}',
         "status.args": "[]string",
         "status.labels": "{}string",
@@ -200,6 +237,7 @@ TABLES: dict[type[Kind], Table] = {
         "status.architecture": "string!",
         "status.os": "string!",
         "status.size": "integer/int64!",
+        "status.readableSize": "string",
         "status.repoTag": "string",
         "status.repoDigests": "[]string",
         "status.createdAt": "string/date-time",
@@ -243,6 +281,61 @@ TABLES: dict[type[Kind], Table] = {
         "status.labels": "{}string",
         "status.options": "{}string",
     },
+    Network: {
+        "": "object",
+        "status": "object",
+        "status.name": "string!",
+        "status.namespace": "string!",
+        "status.driver": "string!",
+        "status.scope": "string!",
+        "status.internal": "boolean",
+        "status.ipv6": "boolean",
+        "status.subnets": "[]string",
+        "status.gateways": "[]string",
+        "status.labels": "{}string",
+        "status.createdAt": "string/date-time",
+    },
+    NetworkCreateRequest: {
+        "": "object",
+        "spec": "object!",
+        "spec.name": "string! maxLength=255 minLength=1",
+        "spec.driver": 'string! ="bridge"',
+        "spec.internal": "boolean",
+        "spec.ipv6": "boolean",
+        "spec.subnet": "string",
+        "spec.gateway": "string",
+        "spec.labels": "{}string",
+        "spec.namespace": "string",
+        "status": "object",
+        "status.name": "string",
+        **conditions(),
+    },
+    ImageBuildRequest: {
+        "": "object",
+        "spec": "object!",
+        "spec.context": "string! maxLength=4096 minLength=1",
+        "spec.tags": "[]string maxItems=32",
+        "spec.dockerfile": "string",
+        "spec.target": "string",
+        "spec.args": "{}string",
+        "spec.noCache": "boolean",
+        "spec.pull": "boolean",
+        "status": "object",
+        **conditions(),
+        "status.imageId": "string",
+        "status.progress": "object",
+        "status.progress.step": "integer/int32",
+        "status.progress.steps": "integer/int32",
+        "status.progress.message": "string",
+    },
+    ImageTagRequest: {
+        "": "object",
+        "spec": "object!",
+        "spec.imageRef": "string!",
+        "spec.repoTag": "string!",
+        "status": "object",
+        **conditions(),
+    },
     VolumeCreateRequest: {
         "": "object",
         "spec": "object!",
@@ -277,6 +370,40 @@ TABLES: dict[type[Kind], Table] = {
         "status": "object",
         "status.cpus": "integer",
         "status.memory": "quantity",
+    },
+    Resource: {
+        "": "object",
+        "spec": "object! rule[has(self.digest) || has(self.checksumURL) → "
+        "a digest or a checksumURL is required: files without a checksum are not fetched]",
+        "spec.url": "string! pattern=^(https?|file)://.+",
+        "spec.digest": f"string pattern={DIGESTS}",
+        "spec.checksumURL": "string pattern=^https?://.+",
+        "spec.category": "string",
+        "status": "object",
+        "status.status": "string <available cached>",
+        "status.digest": "string",
+        "status.size": "integer/int64",
+    },
+    Checkout: {
+        "": "object",
+        "spec": "object! rule[self == oldSelf → a Checkout cannot change; create another one] "
+        "rule[has(self.destination) || (has(self.readonly) && self.readonly) → "
+        "a Checkout without a destination must be readonly: it is the file of the cache] "
+        "rule[!has(self.executable) || !self.executable || has(self.destination) → "
+        "an executable file needs a destination: files of the cache are not executable]",
+        "spec.resource": "string!",
+        "spec.destination": "string pattern=^/.*[^/]$",
+        "spec.readonly": "boolean",
+        "spec.executable": "boolean",
+        "status": "object",
+        "status.localPath": "string",
+        "status.digest": "string",
+        "status.progress": "string",
+        "status.fetchedBytes": "integer/int64",
+        "status.totalBytes": "integer/int64",
+        "status.bytesPerSecond": "integer/int64",
+        "status.secondsLeft": "integer",
+        **conditions(),
     },
 }
 
@@ -348,14 +475,36 @@ def columns(*rows: tuple[str, ...]) -> list[Object]:
     return [dict(zip(names, row, strict=False)) for row in rows]
 
 
+def wide(*rows: tuple[str, ...]) -> list[Object]:
+    return [{**column, "priority": 1} for column in columns(*rows)]
+
+
+AGE = ("Age", "date", ".metadata.creationTimestamp")
 APP, LIMA = "app.rancherdesktop.io", "lima.rancherdesktop.io"
 CONTAINERS, RDD = "containers.rancherdesktop.io", "rdd.rancherdesktop.io"
 HEALTHY = '.status.conditions[?(@.type=="Healthy")].{}'
+SETTLED = '.status.conditions[?(@.type=="Settled")].{}'
 RUNNING = '.status.conditions[?(@.type=="Running")].status'
 
 # group, plural, scope, short names, categories, columns, selectable fields, controller annotation
 OVERVIEW: dict[type[Kind], tuple[Any, ...]] = {
-    App: (APP, "apps", "Cluster", [], ["all"], [], [], None),
+    App: (
+        *(APP, "apps", "Cluster", [], ["all"]),
+        [
+            *columns(
+                ("Running", "string", RUNNING),
+                ("Settled", "string", SETTLED.format("status")),
+                ("Engine", "string", ".spec.containerEngine.name"),
+                ("Kubernetes", "string", '.status.conditions[?(@.type=="KubernetesReady")].reason'),
+                AGE,
+            ),
+            *wide(
+                ("Type", "string", ".status.virtualMachineType"),
+                ("Message", "string", SETTLED.format("message")),
+            ),
+        ],
+        *([], None),
+    ),
     Demo: (APP, "demos", "Cluster", [], [], [], [], None),
     Diagnostic: (
         *(APP, "diagnostics", "Cluster", [], ["all"]),
@@ -368,11 +517,35 @@ OVERVIEW: dict[type[Kind], tuple[Any, ...]] = {
     ),
     LimaVM: (
         *(LIMA, "limavms", "Namespaced", [], ["all"]),
-        *(columns(("Running", "boolean", ".spec.running")), [], None),
+        [
+            *columns(
+                ("Running", "boolean", ".spec.running"),
+                ("State", "string", RUNNING.replace("].status", "].reason")),
+                ("Starts", "integer", ".status.restartCount"),
+                AGE,
+            ),
+            *wide(("Message", "string", RUNNING.replace("].status", "].message"))),
+        ],
+        *([], None),
     ),
     Container: (
         *(CONTAINERS, "containers", "Namespaced", [], ["all"]),
-        *(columns(("Running", "boolean", RUNNING)), [".status.namespace"], None),
+        [
+            *columns(
+                ("Running", "string", RUNNING),
+                ("Container", "string", ".status.name"),
+                ("Image", "string", ".status.imageName"),
+                ("State", "string", ".status.status"),
+                ("Health", "string", ".status.health"),
+                ("Ports", "string", ".status.portSummary"),
+                ("Created", "date", ".status.createdAt"),
+            ),
+            *wide(
+                ("Image-ID", "string", ".status.image"),
+                ("Namespace", "string", ".status.namespace"),
+            ),
+        ],
+        *([".status.namespace"], None),
     ),
     ContainerCreateRequest: (
         *(CONTAINERS, "containercreaterequests", "Namespaced", [], [], []),
@@ -383,11 +556,18 @@ OVERVIEW: dict[type[Kind], tuple[Any, ...]] = {
     ),
     Image: (
         *(CONTAINERS, "images", "Namespaced", [], ["all"]),
-        columns(
-            ("Tag", "string", ".status.repoTag"),
-            ("Created", "date", ".status.createdAt"),
-            ("Size", "integer", ".status.size", "byte"),
-        ),
+        [
+            *columns(
+                ("Tag", "string", ".status.repoTag"),
+                ("Created", "date", ".status.createdAt"),
+                ("Size", "integer", ".status.size", "byte"),
+                ("Readable-Size", "string", ".status.readableSize"),
+            ),
+            *wide(
+                ("Image-ID", "string", ".status.id"),
+                ("Platform", "string", ".status.architecture"),
+            ),
+        ],
         *([".status.namespace", ".status.id", ".status.repoTag"], None),
     ),
     ImagePullRequest: (
@@ -396,9 +576,32 @@ OVERVIEW: dict[type[Kind], tuple[Any, ...]] = {
     ),
     ImagePushRequest: (CONTAINERS, "imagepushrequests", "Namespaced", [], [], [], [], "image"),
     ImageScanRequest: (CONTAINERS, "imagescanrequests", "Namespaced", [], [], [], [], "image"),
+    ImageBuildRequest: (CONTAINERS, "imagebuildrequests", "Namespaced", [], [], [], [], "image"),
+    ImageTagRequest: (CONTAINERS, "imagetagrequests", "Namespaced", [], [], [], [], "image"),
+    Network: (
+        *(CONTAINERS, "networks", "Namespaced", [], ["all"]),
+        columns(
+            ("Network", "string", ".status.name"),
+            ("Driver", "string", ".status.driver"),
+            ("Scope", "string", ".status.scope"),
+            ("Subnets", "string", ".status.subnets"),
+            ("Created", "date", ".status.createdAt"),
+        ),
+        *([".status.namespace", ".status.name"], None),
+    ),
+    NetworkCreateRequest: (
+        *(CONTAINERS, "networkcreaterequests", "Namespaced", [], [], [], [], "network"),
+    ),
     Volume: (
         *(CONTAINERS, "volumes", "Namespaced", [], ["all"]),
-        *(columns(("Driver", "string", ".status.driver")),),
+        [
+            *columns(
+                ("Driver", "string", ".status.driver"),
+                ("Volume", "string", ".status.name"),
+                ("Created", "date", ".status.createdAt"),
+            ),
+            *wide(("Mountpoint", "string", ".status.mountpoint")),
+        ],
         *([".status.namespace", ".status.name"], None),
     ),
     VolumeCreateRequest: (
@@ -410,6 +613,30 @@ OVERVIEW: dict[type[Kind], tuple[Any, ...]] = {
         *(RDD, "hostinfos", "Cluster", [], ["all"]),
         columns(("CPUs", "integer", ".status.cpus"), ("Memory", "string", ".status.memory")),
         *([], None),
+    ),
+    Resource: (
+        *(RDD, "resources", "Cluster", [], []),
+        [
+            *columns(
+                ("Category", "string", ".spec.category"),
+                ("Status", "string", ".status.status"),
+                ("Size", "integer", ".status.size", "byte"),
+            ),
+            *wide(("URL", "string", ".spec.url")),
+        ],
+        *([".spec.category", ".status.status"], "resource"),
+    ),
+    Checkout: (
+        *(RDD, "checkouts", "Namespaced", [], []),
+        [
+            *columns(
+                ("Resource", "string", ".spec.resource"),
+                ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status'),
+                ("Progress", "string", ".status.progress"),
+            ),
+            *wide(("Path", "string", ".status.localPath")),
+        ],
+        *([], "resource"),
     ),
 }
 

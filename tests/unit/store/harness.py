@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A common way to open and reopen both implementations."""
+"""A common way to open and reopen all implementations."""
 
 import asyncio
 import shutil
@@ -10,12 +10,19 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from rdd.store.contract import StoreEvent
+from tests.etcd import EtcdServer, RelativeStore
+
+from rdd.store.contract import Store, StoreEvent
+from rdd.store.etcd.address import EtcdAddress
+from rdd.store.etcd.store import EtcdStore
 from rdd.store.memory import MemoryStore
 from rdd.store.options import StoreOptions
 from rdd.store.sqlite.store import SqliteStore
 
-AnyStore = SqliteStore | MemoryStore
+LocalStore = SqliteStore | MemoryStore
+"""Stores with one writer."""
+
+AnyStore = LocalStore | RelativeStore
 
 
 class Clock:
@@ -36,6 +43,9 @@ class Harness:
     directory: Path
     clock: Clock = field(default_factory=Clock)
     opened: list[AnyStore] = field(default_factory=list)
+    etcd: EtcdServer | None = None
+    base: int | None = None
+    """The revision of etcd at which a store was opened first."""
 
     @property
     def path(self) -> Path:
@@ -46,9 +56,22 @@ class Harness:
         store: AnyStore
         if self.kind == "sqlite":
             store = await SqliteStore.open(self.path, options=options)
-        else:
+        elif self.kind == "memory":
             store = MemoryStore(options=options)
+        else:
+            assert self.etcd is not None
+            prefix = f"/rdd/{self.directory.name}"
+            address = EtcdAddress((("127.0.0.1", self.etcd.port),), prefix)
+            opened = await EtcdStore.open(address, owner="tests", options=options)
+            self.base = opened.revision if self.base is None else self.base
+            store = RelativeStore(opened, self.base)
         self.opened.append(store)
+        return store
+
+    async def open_local(self, options: StoreOptions | None = None) -> LocalStore:
+        """Open a store with one writer."""
+        store = await self.open(options)
+        assert not isinstance(store, RelativeStore)
         return store
 
     async def close(self) -> None:
@@ -94,7 +117,7 @@ async def turn() -> None:
 class Recorder:
     """Records the events a store publishes from now on."""
 
-    def __init__(self, store: AnyStore) -> None:
+    def __init__(self, store: Store) -> None:
         self.events: list[StoreEvent] = []
         self._changed = asyncio.Event()
         store.observe(self._observe)

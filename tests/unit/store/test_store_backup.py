@@ -7,20 +7,20 @@ import stat
 from pathlib import Path
 
 import pytest
-from tests.unit.store.harness import AnyStore, Harness, brief, read_history
+from tests.unit.store.harness import AnyStore, Harness, LocalStore, brief, read_history
 
 from rdd.store.contract import Compacted, Delete, KeyValue, Put, Unavailable
 from rdd.store.sqlite.store import SqliteStore
 
 
-async def test_backup_is_a_store_with_history(store: AnyStore, tmp_path: Path) -> None:
+async def test_backup_is_a_store_with_history(local_store: LocalStore, tmp_path: Path) -> None:
     for n in range(4):
-        await store.commit([Put("/a", b"%d" % n)])
-    await store.commit([Put("/b", b"1"), Delete("/a")])
-    await store.compact(2)
+        await local_store.commit([Put("/a", b"%d" % n)])
+    await local_store.commit([Put("/b", b"1"), Delete("/a")])
+    await local_store.compact(2)
     target = tmp_path / "copy" / "backup.db"
     target.parent.mkdir()
-    await store.backup(target)
+    await local_store.backup(target)
     assert os.listdir(target.parent) == ["backup.db"]
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
     copy = await SqliteStore.open(target)
@@ -59,11 +59,11 @@ async def test_backup_during_writes_is_consistent(store: AnyStore, tmp_path: Pat
     assert store.revision == 300
 
 
-async def test_backup_replaces_an_older_one(store: AnyStore, tmp_path: Path) -> None:
+async def test_backup_replaces_an_older_one(local_store: LocalStore, tmp_path: Path) -> None:
     target = tmp_path / "backup.db"
     target.write_bytes(b"older")
-    await store.commit([Put("/a", b"1")])
-    await store.backup(target)
+    await local_store.commit([Put("/a", b"1")])
+    await local_store.backup(target)
     copy = await SqliteStore.open(target)
     assert await copy.get("/a") == KeyValue("/a", b"1", 1, 1)
     await copy.close()

@@ -5,7 +5,7 @@ import asyncio
 import sqlite3
 
 import pytest
-from tests.unit.store.harness import AnyStore, Harness, Recorder, read_history
+from tests.unit.store.harness import AnyStore, Harness, LocalStore, Recorder, read_history
 
 from rdd.store.contract import Compacted, Delete, EventType, KeyValue, Put
 from rdd.store.options import StoreOptions
@@ -13,36 +13,36 @@ from rdd.store.sqlite import writer
 from rdd.store.sqlite.store import SqliteStore
 
 
-async def stored(store: AnyStore) -> int:
+async def stored(local_store: LocalStore) -> int:
     """Return the number of rows after all compacted ones have been swept."""
-    if not isinstance(store, SqliteStore):
-        return len(store._log)
+    if not isinstance(local_store, SqliteStore):
+        return len(local_store._log)
     counts: list[int] = []
 
     def count(connection: sqlite3.Connection) -> None:
-        while store._writer._do_maintenance():
+        while local_store._writer._do_maintenance():
             pass
         counts.extend(connection.execute("SELECT count(*) FROM log").fetchone())
 
-    await store._writer.run(count)
+    await local_store._writer.run(count)
     return counts[0]
 
 
-async def test_compaction_keeps_live_values_and_later_history(store: AnyStore) -> None:
-    await store.commit([Put("/old", b"1")])
-    await store.commit([Put("/a", b"1")])
-    await store.commit([Put("/gone", b"1")])
-    await store.commit([Put("/a", b"2")])
-    await store.commit([Delete("/gone")])
-    await store.commit([Put("/a", b"3")])
-    await store.compact(5)
-    assert store.compacted == 5
-    assert await stored(store) == 3  # /old, /a at 4 as of revision 5, and /a at 6
-    assert (await store.scan("/", revision=5)).records == [
+async def test_compaction_keeps_live_values_and_later_history(local_store: LocalStore) -> None:
+    await local_store.commit([Put("/old", b"1")])
+    await local_store.commit([Put("/a", b"1")])
+    await local_store.commit([Put("/gone", b"1")])
+    await local_store.commit([Put("/a", b"2")])
+    await local_store.commit([Delete("/gone")])
+    await local_store.commit([Put("/a", b"3")])
+    await local_store.compact(5)
+    assert local_store.compacted == 5
+    assert await stored(local_store) == 3  # /old, /a at 4 as of revision 5, and /a at 6
+    assert (await local_store.scan("/", revision=5)).records == [
         KeyValue("/a", b"2", 4, 2),
         KeyValue("/old", b"1", 1, 1),
     ]
-    (event,) = await read_history(store, "/", 5)
+    (event,) = await read_history(local_store, "/", 5)
     assert (event.value, event.previous, event.previous_revision) == (b"3", b"2", 4)
 
 
@@ -65,28 +65,30 @@ async def test_compacting_backwards_changes_nothing(store: AnyStore) -> None:
     assert store.compacted == 2
 
 
-async def test_key_can_be_created_again_after_its_delete_was_compacted(store: AnyStore) -> None:
-    await store.commit([Put("/a", b"1")])
-    await store.commit([Delete("/a")])
-    await store.compact(2)
-    assert await stored(store) == 0
-    recorder = Recorder(store)
-    await store.commit([Put("/a", b"3", expect=0)])
+async def test_key_can_be_created_again_after_its_delete_was_compacted(
+    local_store: LocalStore,
+) -> None:
+    await local_store.commit([Put("/a", b"1")])
+    await local_store.commit([Delete("/a")])
+    await local_store.compact(2)
+    assert await stored(local_store) == 0
+    recorder = Recorder(local_store)
+    await local_store.commit([Put("/a", b"3", expect=0)])
     (event,) = recorder.events
     assert (event.type, event.created, event.previous) == (EventType.PUT, 3, None)
 
 
 async def test_later_compaction_sweeps_rows_that_an_earlier_one_kept(
-    store: AnyStore,
+    local_store: LocalStore,
 ) -> None:
     for n in range(10):
-        await store.commit([Put("/a", b"%d" % n), Put(f"/{n}", b"v")])
-        await store.compact(n + 1)
-    assert await stored(store) == 11
+        await local_store.commit([Put("/a", b"%d" % n), Put(f"/{n}", b"v")])
+        await local_store.compact(n + 1)
+    assert await stored(local_store) == 11
     for n in range(10):
-        await store.commit([Delete(f"/{n}")])
-    await store.compact(20)
-    assert await stored(store) == 1
+        await local_store.commit([Delete(f"/{n}")])
+    await local_store.compact(20)
+    assert await stored(local_store) == 1
 
 
 async def test_history_is_kept_by_count_and_by_age(harness: Harness) -> None:
@@ -132,7 +134,7 @@ async def test_compaction_continues_after_the_clock_is_set_back(harness: Harness
 
 
 async def test_file_stops_growing_under_constant_updates(disk: Harness) -> None:
-    store = await disk.open(StoreOptions(keep_revisions=100, keep_s=0, compact_every=50))
+    store = await disk.open_local(StoreOptions(keep_revisions=100, keep_s=0, compact_every=50))
     sizes: list[int] = []
     for _ in range(10):
         for _ in range(5):
@@ -151,7 +153,7 @@ async def test_large_file_drops_history_regardless_of_age(
     disk: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "CHECKPOINT_PAGES", 10)
-    store = await disk.open(
+    store = await disk.open_local(
         StoreOptions(keep_revisions=10, compact_every=10, crowded_bytes=100_000)
     )
     assert isinstance(store, SqliteStore)
@@ -166,7 +168,7 @@ def truncate(connection: sqlite3.Connection) -> None:
 
 
 async def test_space_of_a_burst_is_returned_to_the_file_system(disk: Harness) -> None:
-    store = await disk.open()
+    store = await disk.open_local()
     await asyncio.gather(*(store.commit([Put("/a", b"v" * 60_000)]) for _ in range(400)))
     await stored(store)
     assert isinstance(store, SqliteStore)
@@ -183,7 +185,7 @@ async def test_interrupted_sweep_continues_after_a_restart(
 ) -> None:
     monkeypatch.setattr(writer, "SWEEP_ROWS", 5)
     monkeypatch.setattr(writer.LogWriter, "_do_maintenance", lambda self: False)
-    store = await disk.open()
+    store = await disk.open_local()
     for n in range(20):
         await store.commit([Put("/a", b"%d" % n)])
     await store.compact(19)
@@ -191,7 +193,7 @@ async def test_interrupted_sweep_continues_after_a_restart(
     await store._writer.run(lambda _: store._writer._sweep())
     await store.close()
     monkeypatch.undo()
-    again = await disk.open()
+    again = await disk.open_local()
     assert again.compacted == 19
     assert await stored(again) == 2
     (event,) = await read_history(again, "/", 19)

@@ -5,9 +5,10 @@ import asyncio
 import os
 import sqlite3
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from tests.unit.store.harness import Harness, held_writer, read_history, turn
+from tests.unit.store.harness import Harness, crash_copy, held_writer, read_history, turn
 
 from rdd.store.contract import ABSENT, CompareFailed, Delete, KeyValue, Put, StoreEvent, Unavailable
 from rdd.store.options import StoreOptions
@@ -280,3 +281,42 @@ async def test_store_closes_even_if_the_clean_mark_fails(
     again = await disk.open()
     assert await again.get("/a") == KeyValue("/a", b"1", 1, 1)
     assert again.revision > 1, "after an unclean end the store continues behind its reservation"
+
+
+async def test_problem_lasts_until_a_write_can_succeed(
+    sqlite_store: SqliteStore, disk: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rdd.store.sqlite.writer.FILE_CHECK_INTERVAL_S", 0.0)
+    await sqlite_store.commit([Put("/a", b"1")])
+    assert sqlite_store.problem() == ""
+    away = disk.path.with_name("away.db")
+    disk.path.rename(away)
+    with pytest.raises(Unavailable):
+        await sqlite_store.commit([Put("/a", b"2")])
+    for _ in range(5):  # no write of a client follows
+        await asyncio.sleep(0.01)
+        assert "No such file" in sqlite_store.problem()
+    away.rename(disk.path)
+    for _ in range(3_000):
+        if not sqlite_store.problem():
+            break
+        await asyncio.sleep(0.01)
+    assert sqlite_store.problem() == ""
+    await sqlite_store.commit([Put("/a", b"2")])
+
+
+async def test_log_of_crashed_processes_does_not_grow(disk: Harness, tmp_path: Path) -> None:
+    """Each run writes less than what makes a process checkpoint on its own."""
+    source, sizes = disk.path, []
+    store = await disk.open()
+    for crash in range(6):
+        assert isinstance(store, SqliteStore)
+        for n in range(60):
+            await store.commit([Put(f"/{n}", BIG)])
+        target = tmp_path / f"crash-{crash}" / "store.db"
+        await crash_copy(store, source, target)
+        await store.close()
+        source, store = target, await SqliteStore.open(target)
+        sizes.append(target.with_name("store.db-wal").stat().st_size)
+    await store.close()
+    assert sizes[-1] <= 2 * sizes[0], sizes

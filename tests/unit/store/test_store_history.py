@@ -125,8 +125,8 @@ async def test_compaction_before_the_read_starts_is_detected(sqlite_store: Sqlit
         await reading
 
 
-async def test_closing_the_store_finishes_a_read_that_has_started(harness: Harness) -> None:
-    store = await harness.open()
+async def test_closing_the_store_finishes_a_read_that_has_started(local: Harness) -> None:
+    store = await local.open()
     for n in range(10):
         await store.commit([Put(f"/{n}", b"v")])
     reading = asyncio.ensure_future(store.history("/", 1))

@@ -25,7 +25,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from tests.unit.store.harness import AnyStore, Harness, crash_copy, read_history
+from tests.unit.store.harness import Harness, LocalStore, crash_copy, read_history
 
 from rdd.store.contract import (
     ABSENT,
@@ -61,7 +61,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.expiry: dict[str, float] = {}
         self.crashes = itertools.count()
         self.ceiling = 0  # no revision at or below this may be assigned again
-        self.store: AnyStore
+        self.store: LocalStore
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.loop.run_until_complete(work)
@@ -73,7 +73,7 @@ class StoreMachine(RuleBasedStateMachine):
         self._open()
 
     def _open(self) -> None:
-        self.store = self.run(self.harness.open())
+        self.store = self.run(self.harness.open_local())
         self.store.observe(self.observed.extend)
 
     def state(self, revision: int | None = None) -> dict[str, KeyValue]:

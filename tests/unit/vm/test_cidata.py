@@ -296,3 +296,24 @@ def test_rejects_invalid_file_names(name: str) -> None:
 def test_rejects_a_label_that_is_too_long() -> None:
     with pytest.raises(ValueError, match="longer than 32"):
         iso9660.image({}, label="x" * 33)
+
+
+ODD = ["a b", 'say "hi"', "it's", "$(touch /tmp/x)", "`id`", "a\\b", "#x", " lead", "trail ", "é"]
+
+
+@pytest.mark.parametrize("value", ODD)
+def test_value_stays_on_its_line_of_the_environment(value: str) -> None:
+    text = files("env:\n  A: " + json.dumps(value) + "\n  B: plain\n")["etc_environment"]
+    lines = text.splitlines()
+    assert [line.partition("=")[0] for line in lines] == ["A", "B"]
+    read = run_program(["sh", "-c", f'{lines[0]}\nprintf %s "$A"'], check=True).stdout
+    assert read == value
+
+
+BROKEN = ["a\nB=evil", "a\rb", "a\0b", "a\x1bb", "a\u2028b", 'it\'s "$(id)"']
+
+
+@pytest.mark.parametrize("value", BROKEN)
+def test_proxy_of_the_host_that_fits_no_line_is_left_out(value: str) -> None:
+    guest = Guest(name="vm", instance_id="i", keys=[], mac="", environment={"http_proxy": value})
+    assert files("{}", guest)["etc_environment"] == ""

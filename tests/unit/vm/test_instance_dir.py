@@ -189,7 +189,7 @@ def test_damaged_record_is_reported_with_its_path(directory: InstanceDirectory, 
 
 def test_template_is_resolved_from_lima_yaml(directory: InstanceDirectory) -> None:
     template = directory.template(FACTS)
-    assert (template.cpus, template.memory, template.user.name) == (1, 4 << 30, "jo")
+    assert (template.cpus, template.memory, template.user.name) == (1, 0, "jo")
 
 
 def test_cached_template_is_used_only_for_the_same_lima_yaml(

@@ -6,11 +6,12 @@ all validating ones, as Kubernetes does. A plugin decides without awaiting wheth
 write, so that a server without webhooks has almost no overhead.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from rdd.api import managedfields_entries
 from rdd.api.types import Object
+from rdd.apiserver.admission.exemption import is_needed_to_start
 from rdd.apiserver.http.request import Request, User
 from rdd.apiserver.resources import Resource
 
@@ -27,12 +28,15 @@ class AdmissionAttributes:
 
     __slots__ = (
         "dry_run",
+        "is_exempt",
         "name",
         "namespace",
         "object",
         "old_object",
+        "on_end",
         "operation",
         "options",
+        "reinvocation",
         "request",
         "resource",
         "subresource",
@@ -65,6 +69,12 @@ class AdmissionAttributes:
         self.dry_run = dry_run
         self.subresource = subresource
         self.user: User = request.user
+        self.reinvocation: dict[str, bytes] | None = None
+        """Mutating policies to run again if the object differs from their result."""
+        self.on_end: Callable[[], None] | None = None
+        """Called when an admitted create has been stored or has failed."""
+        self.is_exempt = False
+        """Whether webhooks and policies of users do not see this write; set by the Chain."""
 
 
 class Plugin(Protocol):
@@ -86,13 +96,16 @@ class Plugin(Protocol):
 class Chain:
     """The plugins of a server, in order."""
 
-    def __init__(self, plugins: Sequence[Plugin] = ()) -> None:
+    def __init__(self, plugins: Sequence[Plugin] = (), *, has_user_admission: bool = True) -> None:
+        """`has_user_admission=False` exempts all writes from the webhooks and policies of users."""
         self.plugins = list(plugins)
+        self._has_user_admission = has_user_admission
 
     async def mutate(self, attributes: AdmissionAttributes) -> bool:
         """Run the mutating phase; return whether a plugin ran (the object may have changed)."""
         has_run = False
         owners = None
+        attributes.is_exempt = self._exempts(attributes)
         for plugin in self.plugins:
             if plugin.handles(attributes, mutating=True):
                 if not has_run:
@@ -105,9 +118,22 @@ class Chain:
 
     async def validate(self, attributes: AdmissionAttributes) -> None:
         """Run the validating phase."""
+        attributes.is_exempt = self._exempts(attributes)
         for plugin in self.plugins:
             if plugin.handles(attributes, mutating=False):
                 await plugin.validate(attributes)
+
+    def _exempts(self, attributes: AdmissionAttributes) -> bool:
+        if not self._has_user_admission:
+            return True
+        # Only requests of this process are trusted, so no client can claim the exemption.
+        return attributes.request.is_trusted and is_needed_to_start(
+            attributes.user,
+            attributes.resource,
+            namespace=attributes.namespace,
+            name=attributes.name,
+            subresource=attributes.subresource,
+        )
 
 
 def _owners(attributes: AdmissionAttributes) -> Any:

@@ -31,7 +31,7 @@ class Fencing:
         self._clock = clock
 
     def handles(self, attributes: AdmissionAttributes, *, mutating: bool) -> bool:
-        return not mutating and attributes.request.headers.get(names.OWNER_HEADER) is not None
+        return not mutating and names.OWNER_HEADER in attributes.request.headers
 
     async def mutate(self, attributes: AdmissionAttributes) -> None: ...
 

@@ -114,7 +114,14 @@ class Webhooks:
             for configuration in found
             for hook in configuration.get("webhooks") or ()
         ]
-        self._index = CriteriaIndex(self._dependencies.registry, hooks) if hooks else None
+        self._index = None
+        if hooks:
+            self._index = CriteriaIndex(
+                self._dependencies.registry, hooks, applies_always=self._is_in_process
+            )
+
+    def _is_in_process(self, hook: CompiledWebhook) -> bool:
+        return self._dependencies.client.endpoints.find(hook.endpoint.url) is not None
 
     def versions(self, attributes: AdmissionAttributes) -> Versions:
         """Return the objects of a write, convertible to the versions of the webhooks."""

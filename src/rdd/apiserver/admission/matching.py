@@ -6,7 +6,7 @@ operation, resource and subresource, the ones whose rules match. The result is c
 that no webhook selects costs one dictionary lookup.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
 from rdd.api import errors
@@ -100,11 +100,25 @@ def _selects(selector: LabelSelector, obj: Object | None) -> bool:
     return selector.matches((meta.get("labels") or _NO_LABELS) if meta else _NO_LABELS)
 
 
-class CriteriaIndex(Generic[T]):
-    """Compiled items with their criteria, in the order in which they take effect."""
+def _never(_: object) -> bool:
+    return False
 
-    def __init__(self, registry: ResourceRegistry, items: Iterable[tuple[T, Criteria]]) -> None:
+
+class CriteriaIndex(Generic[T]):
+    """Compiled items with their criteria, in the order in which they take effect.
+
+    `applies_always` selects the items that see exempt writes, too (`admission/exemption.py`).
+    """
+
+    def __init__(
+        self,
+        registry: ResourceRegistry,
+        items: Iterable[tuple[T, Criteria]],
+        *,
+        applies_always: Callable[[T], bool] = _never,
+    ) -> None:
         self._registry = registry
+        self._applies_always = applies_always
         self._items = tuple(items)
         self._generation = registry.generation
         self._cached: dict[tuple[str, Resource, str], tuple[tuple[T, NarrowedCriteria], ...]] = {}
@@ -125,4 +139,6 @@ class CriteriaIndex(Generic[T]):
                 for item, criteria in self._items
                 if (narrowed := criteria.narrow(self._registry, *key)) is not None
             )
+        if found and attributes.is_exempt:
+            return tuple(pair for pair in found if self._applies_always(pair[0]))
         return found

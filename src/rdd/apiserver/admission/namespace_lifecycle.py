@@ -52,6 +52,11 @@ class NamespaceLifecycle:
             )
         entry = self._namespaces.get("", attributes.namespace)
         if entry is None:
+            if (
+                self._namespaces.damaged
+                and self._namespaces.key("", attributes.namespace) in self._namespaces.damaged
+            ):
+                return  # it exists, though it is not readable
             raise errors.NotFound.of("namespaces", "", attributes.namespace)
         if not entry.decode()["metadata"].get("deletionTimestamp"):
             return

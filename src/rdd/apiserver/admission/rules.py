@@ -151,10 +151,8 @@ def equivalents(
     """Return the other versions in which the same objects are served, with the same subresource."""
     return [
         other
-        for other in registry.all()
-        if other.cache is resource.cache
-        and other is not resource
-        and (not subresource or subresource in other.subresources)
+        for other in registry.sharing(resource)
+        if other is not resource and (not subresource or subresource in other.subresources)
     ]
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from rdd.api.errors import Unauthorized
 from rdd.api.fielderrors import aggregate
-from rdd.apiserver.auth import identities, x509
+from rdd.apiserver.auth import identities, websocket_token, x509
 from rdd.apiserver.auth.authorizer import Lister
 from rdd.apiserver.auth.jwt import TokenError
 from rdd.apiserver.auth.tokens import CREDENTIAL_ID, ISSUER, ServiceAccountToken, TokenIssuer
@@ -66,8 +66,7 @@ class Authenticator:
         allow_anonymous: bool = True,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._tokens = {token: with_authenticated(user) for token, user in tokens.items()}
-        self._headers = {f"Bearer {token}": user for token, user in self._tokens.items()}
+        self.replace_tokens(tokens)
         self._issuer = issuer
         self._lister = lister
         self._allow_anonymous = allow_anonymous
@@ -75,6 +74,11 @@ class Authenticator:
         self._cached_tokens: dict[str, _CachedToken] = {}
         self._certificates: dict[bytes, tuple[User | None, float]] = {}
         self.audiences = issuer.audiences if issuer else (ISSUER,)
+
+    def replace_tokens(self, tokens: Mapping[str, User]) -> None:
+        """Set the static bearer tokens; others are invalid at once."""
+        self._tokens = {token: with_authenticated(user) for token, user in tokens.items()}
+        self._headers = {f"Bearer {token}": user for token, user in self._tokens.items()}
 
     def authenticate(self, request: Request) -> User:
         """Return the user of a request, before impersonation; raise Unauthorized."""
@@ -87,6 +91,8 @@ class Authenticator:
         if cached is not None:
             return cached
         token = _bearer_token(header, request.warnings) if header else ""
+        if not token and request.headers.get("Upgrade"):
+            token = websocket_token.token_of(request.headers)
         if token:
             try:
                 return self.authenticate_token(token).user

@@ -3,10 +3,10 @@
 
 These are the default cluster roles and bindings of Kubernetes, restricted to the kinds that this
 server serves, with upstream's names, labels and annotations, plus the read-only role of the
-`user` identity. On start, `reconcile` returns the objects to write: missing ones, and existing
-ones that lack a rule, a subject, a label or an annotation. Additions of an administrator are
-kept, and an object annotated `rbac.authorization.kubernetes.io/autoupdate: "false"` is left
-unchanged, both as in Kubernetes.
+`user` identity and the roles of viewers, who see no content. On start, `reconcile` returns
+the objects to write: missing ones, and existing ones that lack a rule, a subject, a label or
+an annotation. Additions of an administrator are kept, and an object annotated
+`rbac.authorization.kubernetes.io/autoupdate: "false"` is left unchanged, both as in Kubernetes.
 """
 
 from collections.abc import Iterable
@@ -73,6 +73,25 @@ _ADMIN = [
     _rule(_READ_WRITE, names.RBAC_GROUP, "rolebindings", "roles"),
 ]
 
+_VIEWER = [
+    _rule(_READ, "", "events", "namespaces"),
+    _rule(_READ, names.EVENTS_GROUP, "events"),
+    _rule(_READ, names.APP_GROUP, "apps", "diagnostics"),
+    _rule(
+        _READ, names.CONTAINERS_GROUP,
+        "containernamespaces", "containers", "images", "networks", "volumes",
+        "imagepullrequests", "imagepushrequests", "imagetagrequests",
+    ),
+    _rule(_READ, names.LIMA_GROUP, "limavms"),
+    _rule(_READ, names.RDD_GROUP, "hostinfos"),
+    _urls(
+        "/passthrough/engine/details/*", "/passthrough/engine/stats/*",
+        "/passthrough/engine/usage", names.HOST_STATS_PATH,
+    ),
+]  # fmt: skip
+"""State, names, ports, sizes and figures. Requests whose spec may contain secrets (build
+arguments, arguments of containers), templates of machines, logs and files are not in it."""
+
 _HEALTH = ("/healthz", "/livez", "/readyz")
 
 _CLUSTER_ROLES: dict[str, list[Object]] = {
@@ -108,6 +127,9 @@ _CLUSTER_ROLES: dict[str, list[Object]] = {
         _urls("/.well-known/openid-configuration", "/openid/v1/jwks")
     ],
     # Aggregation fills the `view` role and can be switched off, so its rules are repeated here.
+    "rdd:viewer": _VIEWER,
+    # Not bound: whoever may also read the output of containers gets both roles.
+    "rdd:viewer-logs": [_urls("/passthrough/engine/logs/*")],
     "rdd:user": [*_VIEW, *(_rule(_READ, group, "*") for group in OWN_GROUPS)],
 }  # fmt: skip
 
@@ -119,6 +141,7 @@ _CLUSTER_BINDINGS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "cluster-admin": ("cluster-admin", "Group", (identities.MASTERS,)),
     "rdd:user": ("rdd:user", "User", ("user",)),
     "rdd:user:view": ("view", "User", ("user",)),
+    "rdd:viewer": ("rdd:viewer", "Group", (identities.VIEWERS,)),
     "system:basic-user": ("system:basic-user", "Group", (identities.AUTHENTICATED,)),
     "system:discovery": ("system:discovery", "Group", (identities.AUTHENTICATED,)),
     "system:monitoring": ("system:monitoring", "Group", ("system:monitoring",)),

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rdd.apiserver.auth import x509
+from rdd.host.files import open_new
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
@@ -26,10 +27,15 @@ SERVING = "apiserver"
 SIGNING_KEY = "sa.key"
 """The key that signs service account tokens."""
 
+SERVING_NAME = "rdd-apiserver"
+LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 RENEW_BEFORE_S = 30 * 86400
-_ISSUED_DAYS = 365
+# Clocks jump: a battery runs empty, a guest resumes with an old time. Certificates are valid for
+# more than a year around their issue, so that a running daemon and its clients still accept each
+# other. Apple rejects certificates with a span of more than 825 days.
+_ISSUED_DAYS = 410
+_BACKDATE_S = 410 * 86400
 _AUTHORITY_DAYS = 3650
-_BACKDATE_S = 3600  # tolerates clients whose clock is behind
 
 # DER of the object identifier prime256v1, which every PKCS#8 P-256 key contains.
 _P256 = bytes.fromhex("06082a8648ce3d030107")
@@ -56,24 +62,46 @@ def ensure_serving(
     directory: Path,
     stem: str = SERVING,
     *,
-    names: Sequence[str] = ("localhost", "127.0.0.1", "::1"),
-    common_name: str = "rdd-apiserver",
+    names: Sequence[str] = LOCAL_NAMES,
+    common_name: str = SERVING_NAME,
     authority: KeyPair | None = None,
+    prepared: KeyPair | None = None,
     now: Callable[[], float] = time.time,
 ) -> Issued:
     """Return the serving pair `<stem>.crt`/`<stem>.key`; issue a new one if it is not valid.
 
     A pair is valid if it is readable, key and certificate match, at least 30 days are left and
     all `names` (DNS names and IP addresses) are covered. Without an `authority`, one is created
-    for this certificate alone and appended to the file.
+    for this certificate alone and appended to the file. `prepared` is a pair to use if one is
+    needed (`rdd.daemon.key_issuer`).
     """
 
     def issue() -> KeyPair:
-        signer = authority or create_authority(f"{common_name}-ca", now=now)
-        pair = issue_serving(signer, common_name, names=names, now=now)
-        return pair if authority else KeyPair(pair.certificate + signer.certificate, pair.key)
+        if prepared is not None and _is_valid(prepared, names, now()):
+            return prepared
+        if authority is not None:
+            return issue_serving(authority, common_name, names=names, now=now)
+        return create_serving(common_name, names=names, now=now)
 
     return _ensure(directory, stem, names, issue, now)
+
+
+def create_serving(
+    common_name: str = SERVING_NAME,
+    *,
+    names: Sequence[str] = LOCAL_NAMES,
+    now: Callable[[], float] = time.time,
+) -> KeyPair:
+    """Issue a serving pair by an authority of its own, whose certificate follows the first."""
+    authority = create_authority(f"{common_name}-ca", now=now)
+    pair = issue_serving(authority, common_name, names=names, now=now)
+    return KeyPair(pair.certificate + authority.certificate, pair.key)
+
+
+def names_of(issued: Issued) -> frozenset[str]:
+    """Return the DNS names and IP addresses of a serving certificate."""
+    der = next(iter(x509.pem_blocks(issued.pair.certificate)))
+    return frozenset(x509.parse_certificate(der).names)
 
 
 def ensure_authority(
@@ -94,7 +122,7 @@ def ensure_authority(
     )
 
 
-def ensure_signing_key(directory: Path) -> bytes:
+def ensure_signing_key(directory: Path, *, prepared: bytes = b"") -> bytes:
     """Return the PEM of the token signing key `sa.key`; replace a key that is not EC P-256."""
     path = directory / SIGNING_KEY
     try:
@@ -103,9 +131,14 @@ def ensure_signing_key(directory: Path) -> bytes:
             return pem
     except (FileNotFoundError, ValueError):
         pass
-    pem = _key_pem(_generate())
+    pem = prepared or create_signing_key()
     _write(path, pem, 0o600)
     return pem
+
+
+def create_signing_key() -> bytes:
+    """Create a key for service account tokens, as PEM."""
+    return _key_pem(_generate())
 
 
 def _ensure(
@@ -145,7 +178,7 @@ def _is_valid(pair: KeyPair, names: Sequence[str], now: float) -> bool:
 def _write(path: Path, data: bytes, mode: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    descriptor = open_new(temporary, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
             os.fchmod(file.fileno(), mode)

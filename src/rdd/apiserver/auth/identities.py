@@ -10,6 +10,8 @@ AUTHENTICATED = "system:authenticated"
 UNAUTHENTICATED = "system:unauthenticated"
 NODES = "system:nodes"
 SERVICE_ACCOUNTS = "system:serviceaccounts"
+VIEWERS = "rdd:viewers"
+"""Our own: may see what there is and how it is, but no content (role `rdd:viewer`)."""
 
 _ACCOUNT_PREFIX = "system:serviceaccount:"
 _NODE_PREFIX = "system:node:"

@@ -3,6 +3,7 @@
 
 from rdd.api import errors, names
 from rdd.api.types import Object
+from rdd.apiserver import offload
 from rdd.apiserver.admission.chain import CREATE, AdmissionAttributes
 from rdd.apiserver.auth.authorizer import Lister
 from rdd.apiserver.auth.reviews import REVIEWS, Reviewer
@@ -10,7 +11,6 @@ from rdd.apiserver.auth.tokens import TokenIssuer
 from rdd.apiserver.components import Core
 from rdd.apiserver.http import bodies, options, responses
 from rdd.apiserver.http.request import AnyResponse, Request
-from rdd.apiserver.kinds.catalog import decoder
 from rdd.apiserver.kinds.decoding import TypedDecoder
 from rdd.apiserver.resources import Resource, metadata_of
 from rdd.apiserver.verbs import writes
@@ -24,7 +24,13 @@ async def review(
     if resource.namespaced and not request.info.namespace:
         raise errors.MethodNotAllowed()
     opts = options.write_options(request, "CreateOptions")
-    obj = bodies.decode_object(request, resource, field_validation=opts.field_validation)
+    obj = await offload.run(
+        len(request.body),
+        bodies.decode_object,
+        request,
+        resource,
+        field_validation=opts.field_validation,
+    )
     if resource.namespaced:
         writes.check_namespace(resource, request.info.namespace, metadata_of(obj))
     attributes = _attributes(request, resource, obj, opts)
@@ -64,7 +70,7 @@ async def token(
     opts = options.write_options(request, "CreateOptions")
     obj = bodies.decode_as(
         request,
-        TypedDecoder("TokenRequest", f"{names.AUTHENTICATION_GROUP}/v1", decoder(_TOKEN_REQUEST)),
+        TypedDecoder("TokenRequest", f"{names.AUTHENTICATION_GROUP}/v1", _TOKEN_REQUEST),
         field_validation=opts.field_validation,
     )
 

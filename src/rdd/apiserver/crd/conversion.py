@@ -18,7 +18,7 @@ from rdd.api.types import Object
 from rdd.apiserver.admission.client import CallFailed, WebhookClient, WebhookEndpoint
 from rdd.apiserver.http.request import SYSTEM, Request
 from rdd.apiserver.state import codec
-from rdd.apiserver.state.cache import CacheEntry, ObjectChange
+from rdd.apiserver.state.entries import CacheEntry, ObjectChange
 
 _MAX_CACHED = 2048
 _TIMEOUT_S = 30

@@ -5,6 +5,7 @@ Documents are derived from the registry, so a CRD is discoverable as soon as it
 is served. They are cached until the registry changes; kubectl requests them
 with nearly every command. Besides the classic lists the endpoint serves the
 aggregated form (apidiscovery.k8s.io), which saves clients a request per group.
+Its groups are encoded one by one and kept: a new CRD among a thousand encodes one.
 """
 
 import base64
@@ -15,7 +16,7 @@ import orjson
 
 from rdd.api import errors, names
 from rdd.apiserver.components import Core
-from rdd.apiserver.http import responses
+from rdd.apiserver.http import negotiation, responses
 from rdd.apiserver.http.request import AnyResponse, Request, Response, page_not_found
 from rdd.apiserver.resources import Resource, ResourceRegistry
 from rdd.schema.crd.versions import version_priority
@@ -54,6 +55,8 @@ class DiscoveryEndpoint:
         """The host:port that clients should use."""
         self._generation = -1
         self._documents: dict[str, bytes] = {}
+        self._encoded: dict[str, tuple[int, bytes]] = {}
+        """Group → generation of its last change, and its part of the aggregated form."""
 
     async def handle(self, request: Request) -> AnyResponse:
         if self._generation != self._registry.generation:
@@ -73,7 +76,10 @@ class DiscoveryEndpoint:
             return page_not_found()
         if responses.is_plain(request):
             return Response(200, document)
-        return responses.value(request, orjson.loads(document))
+        fmt = negotiation.negotiate(request)
+        if fmt.transform:
+            raise negotiation.not_acceptable()
+        return responses.value(request, orjson.loads(document), media=fmt.media)
 
     def _document(self, parts: list[str]) -> bytes | None:
         path = "/".join(parts)
@@ -110,14 +116,13 @@ class DiscoveryEndpoint:
 
     def groups(self) -> list[str]:
         """Return all groups except the core group, in order of preference."""
-        names = {g for g, _ in self._registry.group_versions() if g}
+        names = {g for g in self._registry.groups() if g}
         known = [g for g in _GROUP_ORDER if g in names]
         return known + sorted(names - set(known))
 
     def versions(self, group: str) -> list[str]:
         """Return the versions of a group, preferred first."""
-        found = [v for g, v in self._registry.group_versions() if g == group]
-        return sorted(found, key=version_priority, reverse=True)
+        return sorted(self._registry.versions_of(group), key=version_priority, reverse=True)
 
     def _group(self, group: str) -> dict[str, Any]:
         versions = [{"groupVersion": f"{group}/{v}", "version": v} for v in self.versions(group)]
@@ -147,19 +152,31 @@ class DiscoveryEndpoint:
         body = self._documents.get(key)
         if body is None:
             groups = [""] if root == "api" else self.groups()
-            value = {
-                "kind": "APIGroupDiscoveryList",
-                "apiVersion": f"apidiscovery.k8s.io/{version}",
-                "metadata": {},
-                "items": [self._group_discovery(g) for g in groups],
-            }
-            body = self._documents[key] = orjson.dumps(value) + b"\n"
+            head = b'{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/%b"' % (
+                version.encode()
+            )
+            items = b",".join([self._encoded_group(g) for g in groups])
+            body = b'%b,"metadata":{},"items":[%b]}\n' % (head, items)
+            self._documents[key] = body
+            self._drop_removed_groups()
         etag = f'"{hashlib.sha512(body).hexdigest().upper()}"'
         headers = [("ETag", etag), ("Vary", "Accept")]
         media = f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
         if request.headers.get("If-None-Match", "") == etag:
             return Response(304, b"", content_type=media, headers=headers)
         return Response(200, body, content_type=media, headers=headers)
+
+    def _encoded_group(self, group: str) -> bytes:
+        changed_at = self._registry.changed_at[group]
+        known = self._encoded.get(group)
+        if known is None or known[0] != changed_at:
+            known = changed_at, orjson.dumps(self._group_discovery(group))
+            self._encoded[group] = known
+        return known[1]
+
+    def _drop_removed_groups(self) -> None:
+        for group in self._encoded.keys() - self._registry.changed_at.keys():
+            del self._encoded[group]
 
     def _group_discovery(self, group: str) -> dict[str, Any]:
         metadata: dict[str, Any] = {"creationTimestamp": None}

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from rdd.api import errors
-from rdd.apiserver.http import responses
+from rdd.api import mediatypes
+from rdd.apiserver.http import negotiation, responses
 from rdd.apiserver.http.request import AnyResponse, Request
 
 MAJOR, MINOR, PATCH = "1", "36", "3"
@@ -39,8 +39,7 @@ def handler(suffix: str = "") -> Callable[[Request], Awaitable[AnyResponse]]:
     """Return the handler of /version."""
 
     async def handle(request: Request) -> AnyResponse:
-        if request.method != "GET":
-            raise errors.MethodNotAllowed()
+        negotiation.check_published(request, mediatypes.JSON)
         return responses.value(request, document(suffix))
 
     return handle

@@ -8,15 +8,27 @@ errors, warnings, or ignored.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rdd.api import errors, mediatypes
-from rdd.api.decode import decode_json, decode_yaml, find_duplicate_keys, summarize
+from rdd.api.decode import (
+    decode_json,
+    decode_yaml,
+    find_duplicate_keys,
+    parse_document,
+    summarize,
+)
 from rdd.api.types import Object
 from rdd.api.yamlcodec import YamlDocument
 from rdd.apiserver.http.request import Request
-from rdd.apiserver.kinds.decoding import BodyDecoder, decode_protobuf, unsupported_media_type
+from rdd.apiserver.kinds import registered
+from rdd.apiserver.kinds.decoding import (
+    NO_API_VERSION,
+    BodyDecoder,
+    decode_protobuf,
+    unsupported_media_type,
+)
 from rdd.apiserver.resources import Resource, metadata_of
 from rdd.base import gotext
 from rdd.base.goformat import json_kind
@@ -102,36 +114,89 @@ def decode_as(request: Request, decoder: BodyDecoder, *, field_validation: str =
             value = {}
         if not isinstance(value, dict):
             raise errors.BadRequest(not_an_object(value))
-        for member in ("apiVersion", "kind"):
-            if not isinstance(value.get(member), str | None):
-                raise errors.BadRequest(
-                    "couldn't get version/kind; json parse error: json: cannot unmarshal "
-                    f"{json_kind(value[member])} into Go struct field .{member} of type string"
-                )
+        # Before the value changes: duplicate keys are found by counting.
+        repeated = find_duplicate_keys(request.body, value) if duplicated is None else []
+        if repeated or not _is_plain_kind(value, decoder):
+            _read_type_meta(request, value)
         decoder.check_type_meta(value, request.body)
     except DecodeError:
         raise
     except errors.BadRequest as error:
-        raise errors.BadRequest(
-            f"the object provided is unrecognized (must be of type {decoder.kind}): "
-            f"{error.message} ({summarize(request.body)})"
-        ) from None
-    unknown: list[str] = []
-    problems: list[str] = []
-    if field_validation != "Ignore":
-        # Before the value changes: duplicate keys are found by counting.
-        problems = duplicates(request.body, value) if duplicated is None else list(duplicated)
+        raise _unrecognized(request, decoder, error) from None
     decoder.check_kind(value)
     sent = value.get("metadata")
     sent = sent.get("managedFields") if isinstance(sent, dict) else None
-    obj = decoder.decode(value, unknown)
+    obj, problems = _decode_value(request, value, decoder, repeated)
     if decoder.can_clear_managers:
         keep_cleared(sent, obj)
     if field_validation != "Ignore":
-        problems += [f"unknown field {gotext.quote(path)}" for path in unknown]
+        problems = [*(duplicated or ()), *problems]
         if problems:
-            report(problems, request, decoder, field_validation)
+            report(problems, request, decoder, field_validation, obj)
+    decoder.check_version(obj)
     return obj
+
+
+def _unrecognized(
+    request: Request, decoder: BodyDecoder, error: errors.BadRequest
+) -> errors.BadRequest:
+    return errors.BadRequest(
+        f"the object provided is unrecognized (must be of type {decoder.kind}): "
+        f"{error.message} ({summarize(request.body)})"
+    )
+
+
+def _is_plain_kind(value: Object, decoder: BodyDecoder) -> bool:
+    kind, api_version = value.get("kind"), value.get("apiVersion")
+    return (kind is None or kind == decoder.kind) and (
+        api_version is None or api_version == decoder.api_version
+    )
+
+
+def _read_type_meta(request: Request, value: Object) -> None:
+    """Set kind and apiVersion to those that Kubernetes finds; raise BadRequest for wrong ones."""
+    document = _document(request, value)
+    found = registered.type_meta(document.items() if isinstance(document, dict) else document)
+    for member in ("kind", "apiVersion"):
+        if member in value or member in found:
+            value[member] = found.get(member, "")
+    registered.parse(found.get("apiVersion", ""))
+
+
+def _document(request: Request, value: Object) -> Any:
+    """Return the body as Go's JSON decoder reads it; YAML is printed as sorted JSON before."""
+    if media_type(request) != mediatypes.JSON:
+        return sorted_members(value)
+    return parse_document(request.body) or {}
+
+
+def _decode_value(
+    request: Request, value: Object, decoder: BodyDecoder, repeated: list[str]
+) -> tuple[Object, list[str]]:
+    """Return the object and the errors of strict decoding.
+
+    Both depend on the text of the body if it has duplicate or unknown members or a value that
+    does not fit, so the text is examined then.
+    """
+    problems = [f"duplicate field {gotext.quote(path)}" for path in repeated]
+    unknown: list[str] = []
+    if not (repeated and decoder.is_typed):
+        try:
+            obj = decoder.decode(value, unknown)
+        except DecodeError:
+            if decoder.is_typed:
+                decoder.examine(_document(request, value))
+            raise
+        if not (unknown and decoder.is_typed):
+            return obj, problems + [f"unknown field {gotext.quote(path)}" for path in unknown]
+    if any(registered.is_type_meta(path) for path in unknown):
+        try:
+            _read_type_meta(request, value)
+        except errors.BadRequest as error:
+            raise _unrecognized(request, decoder, error) from None
+        decoder.check_kind(value)
+    examined = decoder.examine(_document(request, value))
+    return decoder.decode(examined.value, []), examined.strict
 
 
 def keep_cleared(sent: Any, obj: Object) -> None:
@@ -140,17 +205,38 @@ def keep_cleared(sent: Any, obj: Object) -> None:
         metadata_of(obj)["managedFields"] = []
 
 
+def sorted_members(value: Any, kept: frozenset[int] = frozenset()) -> Any:
+    """Return a JSON value as Go prints maps, with sorted members; `kept` are ids to leave."""
+    if id(value) in kept:
+        return value
+    if isinstance(value, dict):
+        return {name: sorted_members(value[name], kept) for name in sorted(value)}
+    if isinstance(value, list):
+        return [sorted_members(item, kept) for item in value]
+    return value
+
+
 def duplicates(raw: bytes, value: Any) -> list[str]:
     """Return errors about duplicate keys in a JSON text."""
     return [f"duplicate field {gotext.quote(p)}" for p in find_duplicate_keys(raw, value)]
 
 
 def report(
-    problems: list[str], request: Request, decoder: BodyDecoder, field_validation: str
+    problems: list[str],
+    request: Request,
+    decoder: BodyDecoder,
+    field_validation: str,
+    obj: Mapping[str, Any] = {},
 ) -> None:
-    """Raise (Strict) or warn about unknown and duplicate fields."""
+    """Raise (Strict) or warn about unknown and duplicate fields of `obj`."""
     if field_validation == "Strict":
-        kind, version = decoder.kind, decoder.api_version.rpartition("/")[2]
+        kind, api_version = (
+            obj.get("kind", decoder.kind),
+            obj.get("apiVersion", decoder.api_version),
+        )
+        if not api_version:
+            raise errors.BadRequest(NO_API_VERSION)
+        version = api_version.rpartition("/")[2]
         raise errors.BadRequest(
             f"{kind} in version {gotext.quote(version)} cannot be handled "
             f"as a {kind}: strict decoding error: {', '.join(problems)}"

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Content negotiation: JSON or YAML; the whole object, a Table or metadata only."""
+"""Content negotiation: JSON, YAML or protobuf; the whole object, a Table or metadata only."""
 
 from dataclasses import dataclass
 from functools import lru_cache
 
 from rdd.api import errors, names
-from rdd.api.mediatypes import JSON, YAML
+from rdd.api.mediatypes import JSON, PROTOBUF, YAML
 from rdd.apiserver.http.request import Request
 
 _ONLY = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
@@ -40,15 +40,23 @@ class ResponseFormat:
 PLAIN = ResponseFormat()
 
 
-def negotiate(request: Request) -> ResponseFormat:
-    """Return the best representation for the Accept header; raise NotAcceptable."""
+def negotiate(request: Request, *, has_protobuf: bool = True) -> ResponseFormat:
+    """Return the best representation for the Accept header; raise NotAcceptable.
+
+    Objects without protobuf form (custom resources) have it for their metadata all the same.
+    """
     accept = request.headers.get("Accept", "")
     if not accept or accept == JSON or accept == "*/*":
         return PLAIN
-    found = _negotiate(accept)
+    found = _negotiate(accept, has_protobuf=has_protobuf)
     if found is None:
-        raise errors.NotAcceptable(f"only the following media types are accepted: {_ONLY}")
+        raise not_acceptable()
     return found
+
+
+def not_acceptable() -> errors.NotAcceptable:
+    """Return the error for media types that cannot be served."""
+    return errors.NotAcceptable(f"only the following media types are accepted: {_ONLY}")
 
 
 def check_route(request: Request, *, has_streams: bool) -> None:
@@ -67,6 +75,16 @@ def check_route(request: Request, *, has_streams: bool) -> None:
         )
 
 
+def check_published(request: Request, media: str) -> None:
+    """Raise MethodNotAllowed or NotAcceptable as the route of a published document does."""
+    if request.method != "GET":
+        raise errors.MethodNotAllowed()
+    accept = request.headers.get("Accept", "") or "*/*"
+    if not any(p.partition(";")[0].strip() in ("*/*", media) for p in accept.split(",")):
+        text = f"406: Not Acceptable\n\nAvailable representations: {media}"
+        raise errors.NotAcceptable(text, details={})
+
+
 def status_media(request: Request) -> str:
     """Return the media type of a Status, which has no other representations."""
     accept = request.headers.get("Accept", "")
@@ -82,21 +100,27 @@ def _status_media(accept: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def _negotiate(accept: str, *, can_transform: bool = True) -> ResponseFormat | None:
+def _negotiate(
+    accept: str, *, can_transform: bool = True, has_protobuf: bool = True
+) -> ResponseFormat | None:
     """Return the format of the best clause that can be served, None if there is none."""
     for clause in sorted(_clauses(accept), key=lambda c: -c[0]):
         _, media, params = clause
         if media in ("*/*", "application/*", JSON):
             chosen = JSON
-        elif media == YAML:
-            chosen = YAML
+        elif media in (YAML, PROTOBUF):
+            chosen = media
         else:
             continue
         if params.get("stream", "watch") not in ("watch", ""):
             continue
         if "as" not in params and "g" not in params and "v" not in params:
+            if chosen == PROTOBUF and not has_protobuf:
+                continue
             return ResponseFormat(chosen)
         target = (params.get("as", ""), params.get("g", ""), params.get("v", ""))
+        if target[0] == "Table" and chosen == PROTOBUF:
+            continue
         if can_transform and target in _TRANSFORMS:
             return ResponseFormat(chosen, target[0], target[2])
     return None

@@ -9,15 +9,17 @@ dispatch all need the same facts.
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import parse_qs, unquote
+from urllib.parse import unquote
 
 from rdd.apiserver.auth import identities
+from rdd.http.exchange import Exchange, Query
+from rdd.http.headers import HeaderList
+from rdd.http.responses import Response as Response
 
 if TYPE_CHECKING:
-    from aiohttp import web
-
     from rdd.api.yamlcodec import YamlDocument
-    from rdd.store.contract import Check
+    from rdd.apiserver.audit.auditor import AuditRecord
+    from rdd.store.contract import Check, Put
 
 
 class User:
@@ -99,9 +101,8 @@ _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete
 def parse_path(method: str, path: str, *, wants_watch: bool = False) -> RequestInfo:
     """Parse a request path; never fails (unknown forms are non-resource paths)."""
     info = RequestInfo(path)
-    parts = path.strip("/").split("/")
-    if "%" in path:
-        parts = [unquote(p) for p in parts]
+    # As in Go, an encoded slash separates segments, too.
+    parts = (unquote(path) if "%" in path else path).strip("/").split("/")
     root = parts[0]
     if root == "api" and len(parts) >= 3:
         info.version, rest = parts[1], parts[2:]
@@ -137,36 +138,25 @@ def parse_path(method: str, path: str, *, wants_watch: bool = False) -> RequestI
     return info
 
 
-Query = dict[str, list[str]]
-
-
-def parse_query(text: str) -> Query:
-    """Parse a query string into name → values; empty values are kept, as in Kubernetes."""
-    if not text:
-        return {}
-    if "%" not in text and "+" not in text and "&" not in text:
-        # A single parameter is common, and this takes a tenth of the time.
-        name, _, value = text.partition("=")
-        return {name: [value]}
-    return parse_qs(text, keep_blank_values=True)  # bounded by the limit of a request line
-
-
 Headers = Mapping[str, str]
-"""Case-insensitive headers of aiohttp or, in-process, a dict with canonical names."""
+"""Case-insensitive headers of a connection or, in-process, a dict with canonical names."""
 
 
 class Request:
     """One request."""
 
     __slots__ = (
+        "audit",
         "audit_annotations",
         "body",
+        "charge",
         "condition",
         "depth",
         "document",
         "headers",
         "info",
         "is_trusted",
+        "load_body",
         "method",
         "path",
         "peer_certificate",
@@ -197,15 +187,21 @@ class Request:
         self.user: User = user or ANONYMOUS
         self.peer_certificate = peer_certificate
         """DER of the client certificate of the TLS connection, verified against the client CA."""
+        self.load_body: Callable[[], Awaitable[bytes]] | None = None
+        """Reads the body, which is on its way: called once the request is authorised."""
         self.depth = depth
         """The number of admission calls this request is nested in."""
         self.condition: Check | None = None
         """A further precondition of the commit of this request."""
+        self.charge: Callable[[], list[Put]] | None = None
+        """Returns writes that belong to the commit of a new object (`quota/admission.py`)."""
         self.document: YamlDocument | None = None
         """The decoded body, if it is YAML large enough to be decoded off the event loop."""
         self.info = parse_path(method, path, wants_watch=_wants_watch(self.query))
         self.warnings: list[str] = []
         self.audit_annotations: dict[str, str] = {}
+        self.audit: AuditRecord | None = None
+        """The audit of this request, if it is logged."""
 
     def first(self, name: str) -> str:
         """Return the first value of a query parameter, or an empty string."""
@@ -217,25 +213,6 @@ def _wants_watch(query: Query) -> bool:
     values = query.get("watch")
     # As in Kubernetes: everything but "0" and "false" is true.
     return values is not None and values[0].lower() not in ("0", "false")
-
-
-class Response:
-    """A complete response."""
-
-    __slots__ = ("body", "content_type", "headers", "status")
-
-    def __init__(
-        self,
-        status: int,
-        body: bytes,
-        *,
-        content_type: str = "application/json",
-        headers: list[tuple[str, str]] | None = None,
-    ) -> None:
-        self.status = status
-        self.body = body
-        self.content_type = content_type
-        self.headers = headers
 
 
 NO_SNIFF = ("X-Content-Type-Options", "nosniff")
@@ -296,8 +273,8 @@ class Stream:
 class Hijack:
     """A response given by a handler that takes over the connection, as Go's http.Hijacker.
 
-    `serve` receives aiohttp's request with its body unread, and is cancelled when
-    the client disconnects. A caller in this process, which has no connection, gets
+    `serve` receives the exchange with its body unread, and is cancelled when the
+    client disconnects. A caller in this process, which has no connection, gets
     the error in `body`.
     """
 
@@ -311,9 +288,9 @@ class Hijack:
         b'"code":400}'
     )
 
-    def __init__(self, serve: "Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]") -> None:
+    def __init__(self, serve: Callable[[Exchange], Awaitable[None]]) -> None:
         self.serve = serve
-        self.headers: list[tuple[str, str]] | None = None
+        self.headers: HeaderList | None = None
 
 
 AnyResponse = Response | Stream | Hijack

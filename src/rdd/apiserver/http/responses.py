@@ -14,13 +14,14 @@ import orjson
 
 from rdd.api import errors, mediatypes, names, yamlcodec
 from rdd.api.types import Object
+from rdd.apiserver import offload
 from rdd.apiserver.components import Core
 from rdd.apiserver.http import negotiation, tables
 from rdd.apiserver.http.negotiation import ResponseFormat
 from rdd.apiserver.http.request import AnyResponse, Request, Response, ResponseWriter, Stream
 from rdd.apiserver.resources import Resource
 from rdd.apiserver.state import codec
-from rdd.apiserver.state.cache import CacheEntry
+from rdd.apiserver.state.entries import CacheEntry
 from rdd.apiserver.state.listing import ListPage
 from rdd.apiserver.verbs.writes import Written
 from rdd.base import gotext
@@ -40,12 +41,18 @@ def value(request: Request, obj: Any, *, status: int = 200, media: str = "") -> 
     media = media or negotiation.status_media(request)
     if media == mediatypes.YAML:
         return Response(status, yamlcodec.encode_yaml(obj), content_type=mediatypes.YAML)
+    if media == mediatypes.PROTOBUF:
+        from rdd.schema.wire import protobuf_encoding
+
+        message = protobuf_encoding.encode(obj)
+        if message is not None:
+            return Response(status, message, content_type=mediatypes.PROTOBUF)
     if negotiation.is_pretty(request):
         return Response(status, orjson.dumps(obj, option=orjson.OPT_INDENT_2))
     return Response(status, codec.dumps(obj))
 
 
-def entry(
+async def entry(
     core: Core,
     request: Request,
     resource: Resource,
@@ -54,19 +61,34 @@ def entry(
     *,
     status: int = 200,
 ) -> Response:
-    """Respond with one object."""
+    """Respond with one object; one that is large and not plain JSON is rendered in a thread."""
     if fmt.is_plain and not negotiation.is_pretty(request):
         return Response(status, resource.full(found) + b"\n")
+    now = core.clock()
+    return await offload.run(
+        len(found.body), _entry, request, resource, found, fmt, status=status, now=now
+    )
+
+
+def _entry(
+    request: Request,
+    resource: Resource,
+    found: CacheEntry,
+    fmt: ResponseFormat,
+    *,
+    status: int,
+    now: float,
+) -> Response:
     if not fmt.transform:
         return value(request, resource.object(found), status=status, media=fmt.media)
     if fmt.transform == "Table":
         table = tables.table(
             resource,
             [resource.object(found)],
-            now=core.clock(),
+            now=now,
             include_object=_include_object(request),
             version=fmt.version,
-            revision=str(found.revision),
+            revision=str(found.revision or ""),
         )
         return value(request, table, status=status, media=fmt.media)
     if fmt.transform != "PartialObjectMetadata":
@@ -98,7 +120,7 @@ async def written(core: Core, request: Request, outcome: Written, fmt: ResponseF
     obj = codec.decode(outcome.body)
     meta = obj["metadata"]
     revision = int(meta.get("resourceVersion") or 0)
-    if not revision:
+    if not revision and not fmt.transform:
         # A dry run of a create has no resourceVersion, in any representation.
         full = {"kind": resource.kind, "apiVersion": resource.api_version, **obj}
         if resource.from_storage is not None:
@@ -107,15 +129,22 @@ async def written(core: Core, request: Request, outcome: Written, fmt: ResponseF
         return value(request, full, status=status, media=fmt.media)
     found = CacheEntry(meta.get("namespace", ""), meta["name"], revision, outcome.body)
     (found,) = await resource.convert_entries([found])
-    return entry(core, request, resource, found, fmt, status=status)
+    return await entry(core, request, resource, found, fmt, status=status)
 
 
-def page(
+async def page(
     core: Core, request: Request, resource: Resource, found: ListPage, fmt: ResponseFormat
 ) -> AnyResponse:
-    """Respond with a list."""
+    """Respond with a list; one that is large and not plain JSON is rendered in a thread."""
     if fmt.is_plain and not negotiation.is_pretty(request):
         return _plain_page(resource, found)
+    size, now = sum(len(e.body) for e in found.entries), core.clock()
+    return await offload.run(size, _page, request, resource, found, fmt, now=now)
+
+
+def _page(
+    request: Request, resource: Resource, found: ListPage, fmt: ResponseFormat, *, now: float
+) -> AnyResponse:
     meta: dict[str, Any] = {"resourceVersion": str(found.revision)}
     if found.continue_:
         meta["continue"] = found.continue_
@@ -125,7 +154,7 @@ def page(
         table = tables.table(
             resource,
             [resource.object(e) for e in found.entries],
-            now=core.clock(),
+            now=now,
             include_object=_include_object(request),
             version=fmt.version,
             revision=str(found.revision),
@@ -139,13 +168,14 @@ def page(
             f"({resource.go_type(is_list=True)})"
         )
     if fmt.transform:
+        items = [partial(resource.object(e), fmt.version) for e in found.entries]
         return value(
             request,
             {
                 "kind": "PartialObjectMetadataList",
                 "apiVersion": f"{names.META_GROUP}/{fmt.version}",
                 "metadata": meta,
-                "items": [partial(resource.object(e), fmt.version) for e in found.entries],
+                "items": items or None,  # as Go prints a list that nothing was appended to
             },
             media=fmt.media,
         )

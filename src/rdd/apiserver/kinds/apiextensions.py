@@ -8,6 +8,7 @@ from rdd.api.conditions import Condition, remove_condition, set_condition
 from rdd.api.fielderrors import FieldError
 from rdd.api.types import Object
 from rdd.apiserver.kinds.builtin_strategy import CreatedAtStrategy, reset_metadata_for_status
+from rdd.apiserver.kinds.expressions import EXPRESSIONS_BYTES
 
 if TYPE_CHECKING:
     from rdd.schema.crd.schema import CheckRules
@@ -26,6 +27,8 @@ class CustomResourceDefinitionStrategy(CreatedAtStrategy):
     rdd.schema.crd.validation is imported when the first definition is written, because schema
     validation is a large part of the package.
     """
+
+    work_bytes = EXPRESSIONS_BYTES
 
     has_generation = True
     has_status = True

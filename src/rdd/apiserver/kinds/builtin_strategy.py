@@ -6,6 +6,7 @@ it shares, if any, and the group under which its errors name it. `StatusStrategy
 usual division between the main endpoint and /status.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from rdd.api import metadata
@@ -43,13 +44,20 @@ class BuiltinStrategy(Strategy):
         """Convert a stored object to this version."""
         return obj
 
-    def validate(self, obj: Object) -> Validation:
+    def validate(self, obj: Object, *, found: Sequence[FieldError] = ()) -> Validation:
         """Validate a new object."""
         return self._validation(obj, self.errors(obj))
 
-    def validate_update(self, obj: Object, old: Object, *, subresource: str = "") -> Validation:
+    def validate_update(
+        self, obj: Object, old: Object, *, subresource: str = "", found: Sequence[FieldError] = ()
+    ) -> Validation:
         """Validate a changed object."""
-        return self._validation(obj, self.update_errors(obj, old, subresource=subresource))
+        errors = self.update_errors(obj, old, subresource=subresource)
+        if self.qualified_finalizers and obj["metadata"].get("finalizers"):
+            # Each repeated check of metadata includes that of finalizers.
+            for _ in self.repeated_metadata_checks[1:]:
+                errors += self.finalizer_errors(obj)
+        return self._validation(obj, errors)
 
     def _validation(self, obj: Object, errors: list[FieldError]) -> Validation:
         # Warnings are computed for valid objects only, so hooks can rely on the kind's rules.

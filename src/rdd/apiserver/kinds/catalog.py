@@ -16,6 +16,7 @@ from rdd.apiserver.kinds import (
     coordination,
     core,
     events,
+    mutating_policies,
     policies,
     quota,
     rbac,
@@ -88,6 +89,16 @@ def builtin_kinds(
             policies.PolicyBindingStrategy(),
             (),
         ),
+        (
+            *(names.ADMISSION_GROUP, "MutatingAdmissionPolicy"),
+            mutating_policies.MutatingPolicyStrategy(check_expression),
+            (),
+        ),
+        (
+            *(names.ADMISSION_GROUP, "MutatingAdmissionPolicyBinding"),
+            mutating_policies.MutatingPolicyBindingStrategy(),
+            (),
+        ),
         (names.EXTENSIONS_GROUP, "CustomResourceDefinition", definitions, ("status",)),
         (names.REGISTRATION_GROUP, "APIService", apiregistration.APIServiceStrategy(), ("status",)),
     ]
@@ -113,15 +124,8 @@ def review_kinds() -> list[ResourceDefinition]:
     ]
 
 
-def definition(api_version: str, kind: str) -> str:
-    """Return the definition name of a built-in kind; empty if the kind does not exist."""
-    group, _, version = api_version.rpartition("/")
-    known = {(k.group, k.kind) for k in [*builtin_kinds(), *review_kinds()]}
-    return f"{_PACKAGES[group]}.{kind}" if version == "v1" and (group, kind) in known else ""
-
-
 def decoder(definition: str) -> Callable[[Object, list[str]], Object]:
-    """Return the decoder of a definition, for `TypedDecoder`."""
+    """Return the function that decodes objects of a definition."""
     shape = typed.shape(definition)
     decode_typed = typed.decode_typed
     return lambda obj, unknown: decode_typed(shape, obj, unknown=unknown)

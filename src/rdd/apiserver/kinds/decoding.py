@@ -8,20 +8,30 @@ object. The common steps are in `rdd.apiserver.http.bodies`.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from rdd.api import apply, errors, fielderrors, mediatypes
 from rdd.api.types import Object
-from rdd.base import gotext
+from rdd.apiserver.kinds import registered
+from rdd.base import goformat, gotext
+from rdd.schema.builtin import typed
+
+if TYPE_CHECKING:
+    from rdd.schema.builtin.godecode import Examined
 
 _ACCEPTED = f"{mediatypes.JSON}, {mediatypes.YAML}, {mediatypes.PROTOBUF}"
+NO_API_VERSION = "Object 'apiVersion' is missing in 'object has no apiVersion field'"
+"""The text of the error about an object whose kind cannot be determined."""
 _SCHEME = "pkg/api/legacyscheme/scheme.go:30"
 
 
 class BodyDecoder(ABC):
     """Decodes bodies that must hold one kind in one version."""
+
+    is_typed = False
+    """Whether the kind has a Go type, whose decoder `examine` repeats."""
 
     can_clear_managers = False
     """Whether an empty list of managedFields resets all owners; Kubernetes drops that of custom
@@ -47,29 +57,44 @@ class BodyDecoder(ABC):
     def check_kind(self, value: Object) -> None:
         """Default kind and apiVersion; raise BadRequest if they are not the expected ones."""
 
+    def check_version(self, obj: Object) -> None:  # noqa: B027 - most kinds check it before
+        """Raise BadRequest if a decoded object has an apiVersion that the path does not serve."""
+
+    def examine(self, document: Any) -> "Examined":
+        """Return what Go's decoder makes of a document; raise DecodeError if it fails."""
+        raise NotImplementedError
+
     def decode_applied(self, new: Object, patch: Object) -> Object:
         """Decode the result of an apply."""
         return self.decode(new, [])
 
     @abstractmethod
-    def decode_patched(self, new: Object, unknown: list[str]) -> Object:
-        """Decode the result of a patch."""
+    def decode_patched(
+        self, new: Object, unknown: list[str], document: Callable[[], Any]
+    ) -> Object:
+        """Decode the result of a JSON or merge patch.
+
+        `document` returns it as Kubernetes prints it, for errors that depend on the text.
+        """
+
+    def decode_merged(self, new: Object, patch: Object, unknown: list[str]) -> Object:
+        """Decode the result of a strategic merge patch; only typed kinds support it."""
+        raise NotImplementedError
 
 
 class TypedDecoder(BodyDecoder):
     """Decodes a built-in kind."""
 
+    is_typed = True
     can_clear_managers = True
 
-    def __init__(
-        self, kind: str, api_version: str, decode: Callable[[Object, list[str]], Object]
-    ) -> None:
+    def __init__(self, kind: str, api_version: str, definition: str) -> None:
         super().__init__(kind, api_version)
-        self._decode = decode
+        self._shape = typed.shape(definition)
 
     def decode(self, obj: Object, unknown: list[str]) -> Object:
         """Check the types of all members and drop unknown ones."""
-        return self._decode(obj, unknown)
+        return typed.decode_typed(self._shape, obj, unknown=unknown)
 
     def decode_protobuf(self, body: bytes) -> Any:
         """Parse a protobuf body."""
@@ -83,26 +108,40 @@ class TypedDecoder(BodyDecoder):
         kind = value.get("kind") or self.kind
         api_version = value.get("apiVersion") or self.api_version
         if (kind, api_version) != (self.kind, self.api_version):
-            version = api_version.rpartition("/")[2]
-            raise errors.BadRequest(
-                f"{kind} in version {gotext.quote(version)} cannot be handled as a {self.kind}: "
-                + _other_kind(value, kind, api_version, self.kind)
-            )
+            api_version = registered.with_defaults(api_version, self.api_version)
+            if (kind, api_version) != (self.kind, self.api_version):
+                version = api_version.rpartition("/")[2]
+                raise errors.BadRequest(
+                    f"{kind} in version {gotext.quote(version)} cannot be handled as a "
+                    f"{self.kind}: {self._other_kind(value, kind, api_version)}"
+                )
         value["kind"], value["apiVersion"] = kind, api_version
+
+    def examine(self, document: Any) -> "Examined":
+        """Return what Go's decoder makes of a document; raise DecodeError if it fails."""
+        from rdd.schema.builtin import godecode
+
+        examined = godecode.examine(self._shape.struct.name, document)
+        if examined.error:
+            raise typed.decode_error(self._shape, examined.error)
+        return examined
 
     def decode_applied(self, new: Object, patch: Object) -> Object:
         """Decode the result of an apply; as in Kubernetes, failures are server errors."""
         try:
-            return self._decode(new, [])
-        except errors.BadRequest as error:
+            return self._decode_map(new, [])
+        except ConversionFailed as error:
             raise errors.ApiError(
                 f"failed to convert new object ({apply.describe(patch)}) to proper version: "
                 "unable to convert unstructured object to "
-                f"{apply.group_version_kind(patch)}: {_cause(error)}"
+                f"{apply.group_version_kind(patch)}: {error}"
             ) from None
 
-    def decode_patched(self, new: Object, unknown: list[str]) -> Object:
+    def decode_patched(
+        self, new: Object, unknown: list[str], document: Callable[[], Any]
+    ) -> Object:
         """Decode the result of a patch; failures are errors of the patch."""
+        check_patched_type(new)
         kind, api_version = str(new.get("kind") or self.kind), str(new.get("apiVersion") or "")
         if not api_version:
             # Kubernetes decodes into its internal type then, which has none of the JSON members.
@@ -110,17 +149,63 @@ class TypedDecoder(BodyDecoder):
             return {"kind": self.kind, "apiVersion": self.api_version, "metadata": {}}
         new["kind"] = kind
         if (kind, api_version) != (self.kind, self.api_version):
-            raise invalid_patch(new, _other_kind(new, kind, api_version, self.kind))
+            raise invalid_patch(new, self._other_kind(new, kind, api_version))
+        found: list[str] = []
         try:
-            return self._decode(new, unknown)
-        except errors.BadRequest as error:
+            obj = self.decode(new, found)
+            if found:
+                unknown += self.examine(document()).unknown
+            return obj
+        except typed.DecodeError:
+            try:
+                self.examine(document())
+            except typed.DecodeError as exact:
+                error = exact
             # Kubernetes decodes the patched object with a decoder that has no target kind.
-            raise invalid_patch(new, _cause(error)) from None
+            raise invalid_patch(new, error.cause) from None
+
+    def decode_merged(self, new: Object, patch: Object, unknown: list[str]) -> Object:
+        """Decode the result of a strategic merge patch, which is converted and not printed."""
+        new["kind"], new["apiVersion"] = self.kind, self.api_version
+        found: list[str] = []
+        try:
+            obj = self._decode_map(new, found)
+        except ConversionFailed as error:
+            raise invalid_patch(new, str(error), text=goformat.plain(patch)) from None
+        unknown += sorted(found, key=lambda path: f'{path}"')
+        return obj
+
+    def _decode_map(self, new: Object, unknown: list[str]) -> Object:
+        try:
+            return self.decode(new, unknown)
+        except typed.DecodeError:
+            from rdd.schema.builtin import goconvert
+
+            try:
+                return self.decode(goconvert.convert(self._shape.struct.name, new), unknown)
+            except goconvert.ConvertError as error:
+                raise ConversionFailed(str(error)) from None
+            except typed.DecodeError as error:
+                raise ConversionFailed(error.cause) from None
+
+    def _other_kind(self, value: Object, kind: str, api_version: str) -> str:
+        # Kubernetes decodes the body as the kind it declares, if that kind exists, and only then
+        # fails to convert it.
+        group = self.api_version.rpartition("/")[0]
+        if not registered.is_registered(kind, api_version, group):
+            return not_registered(kind, api_version)
+        definition = registered.definition(kind, api_version)
+        if definition:
+            try:
+                typed.decode_typed(typed.shape(definition), dict(value), unknown=[])
+            except typed.DecodeError as error:
+                return error.cause
+        package = registered.internal_package(group)
+        return f"converting (v1.{kind}) to ({package}.{self.kind}): unknown conversion"
 
 
-def _cause(error: errors.BadRequest) -> str:
-    text = error.message.partition(" cannot be handled as a ")[2].partition(": ")[2]
-    return text or error.message
+class ConversionFailed(Exception):
+    """A map that cannot be converted to its kind."""
 
 
 def decode_protobuf(body: bytes, *, kind: str = "", api_version: str = "") -> Any:
@@ -138,13 +223,25 @@ def unsupported_media_type() -> errors.UnsupportedMediaType:
     )
 
 
-def invalid_patch(new: Any, detail: str) -> errors.Invalid:
-    """Return the error of a patch whose result cannot be decoded."""
-    text = orjson.dumps(new).decode()
+def invalid_patch(new: Any, detail: str, *, text: str | None = None) -> errors.Invalid:
+    """Return the error of a patch whose result cannot be decoded; `text` is shown in its place."""
+    text = text if text is not None else orjson.dumps(new).decode()
     failure = errors.Invalid.of("", "", "", [fielderrors.invalid("patch", text, detail)])
     assert failure.details is not None
     failure.details.pop("kind", None)
     return failure
+
+
+def check_patched_type(new: Object) -> None:
+    """Raise Invalid if kind or apiVersion of a patched object are no text."""
+    for member in ("apiVersion", "kind"):
+        value = new.get(member)
+        if value is not None and not isinstance(value, str):
+            raise invalid_patch(
+                new,
+                "couldn't get version/kind; json parse error: json: cannot unmarshal "
+                f"{goformat.json_kind(value)} into Go struct field .{member} of type string",
+            )
 
 
 def not_registered(kind: str, api_version: str) -> str:
@@ -154,19 +251,3 @@ def not_registered(kind: str, api_version: str) -> str:
         f"no kind {gotext.quote(kind)} is registered for version {gotext.quote(version)} "
         f"in scheme {gotext.quote(_SCHEME)}"
     )
-
-
-def _other_kind(value: Object, kind: str, api_version: str, wanted: str) -> str:
-    # Kubernetes decodes the body as the kind it declares, if that kind exists, and only then
-    # fails to convert it.
-    from rdd.apiserver.kinds.catalog import decoder, definition
-
-    name = definition(api_version, kind)
-    if not name:
-        return not_registered(kind, api_version)
-    try:
-        decoder(name)(dict(value), [])
-    except errors.BadRequest as error:
-        return str(getattr(error, "cause", error.message))
-    package = api_version.partition("/")[0].partition(".")[0] if "/" in api_version else "core"
-    return f"converting (v1.{kind}) to ({package}.{wanted}): unknown conversion"

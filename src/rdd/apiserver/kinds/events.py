@@ -13,9 +13,9 @@ from rdd.api import fielderrors, metadata, name_validation, names
 from rdd.api.fielderrors import FieldError
 from rdd.api.types import Object
 from rdd.apiserver.http import tables
-from rdd.apiserver.kinds.builtin_strategy import BuiltinStrategy, immutable_error
+from rdd.apiserver.kinds.builtin_strategy import BuiltinStrategy
 from rdd.apiserver.kinds.strategy import TableColumn
-from rdd.schema.builtin import texts
+from rdd.schema.builtin import goprint, texts
 from rdd.schema.builtin.typed import decode_typed, shape
 
 TTL_S = 3600.0
@@ -48,6 +48,7 @@ def from_core(event: Object) -> Object:
 
 class EventStrategy(BuiltinStrategy):
     repeated_metadata_checks: tuple[str, ...] = ()
+    validates_metadata = False
     allow_create_on_update = True
     has_dependents = False
     ttl_s = TTL_S
@@ -115,6 +116,7 @@ class EventStrategy(BuiltinStrategy):
 class EventsV1Strategy(EventStrategy):
     """Events through events.k8s.io."""
 
+    validates_metadata = True
     repeated_metadata_checks = ("whole",)
     storage = ("", "events")
     error_group = ""
@@ -145,12 +147,18 @@ class EventsV1Strategy(EventStrategy):
     def update_errors(self, obj: Object, old: Object, *, subresource: str = "") -> list[FieldError]:
         """Return the errors of an update; only metadata and series may change."""
         event, stored = to_core(obj), to_core(old)
-        errors = _legacy_errors(event)
+        errors = _legacy_errors(event) + metadata.validate_kube_finalizers(event["metadata"])
         if event.get("series") != stored.get("series"):
             errors += _series_errors(event)
-        for member, zero in _IMMUTABLE_MEMBERS.items():
-            shown = "reportingController" if member == "reportingComponent" else member
-            errors += immutable_error(shown, event.get(member, zero), stored.get(member, zero))
+        for member in _IMMUTABLE_MEMBERS:
+            zero = _ZERO_VALUES.get(member, "")
+            new = event.get(member, zero)
+            if new == stored.get(member, zero):
+                continue
+            if member in _STRUCTS:
+                new = None if new is None else goprint.internal(_STRUCTS[member], new)
+            path = "reportingController" if member == "reportingComponent" else member
+            errors.append(fielderrors.invalid(path, new, metadata.IMMUTABLE))
         return errors
 
     def selectable_fields(self, obj: Object) -> Mapping[str, str]:
@@ -167,11 +175,20 @@ class EventsV1Strategy(EventStrategy):
         return super().cells(to_core(obj), now=now)
 
 
-_IMMUTABLE_MEMBERS: dict[str, Any] = {
-    "involvedObject": {}, "reason": "", "message": "", "source": {}, "firstTimestamp": None,
-    "lastTimestamp": None, "count": 0, "type": "", "eventTime": None, "action": "",
-    "related": None, "reportingComponent": "", "reportingInstance": "",
+# In the order of Kubernetes, which checks the reason twice.
+_IMMUTABLE_MEMBERS = (
+    "involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count",
+    "reason", "type", "eventTime", "action", "related", "reportingComponent", "reportingInstance",
+)  # fmt: skip
+_ZERO_VALUES: dict[str, Any] = {
+    "involvedObject": {}, "source": {}, "count": 0, "related": None,
+    "firstTimestamp": None, "lastTimestamp": None, "eventTime": None,
 }  # fmt: skip
+_STRUCTS = {
+    "involvedObject": "io.k8s.api.core.v1.ObjectReference",
+    "related": "io.k8s.api.core.v1.ObjectReference",
+    "source": "io.k8s.api.core.v1.EventSource",
+}
 
 
 def _series_errors(event: Object) -> list[FieldError]:

@@ -12,17 +12,22 @@ from dataclasses import dataclass
 
 from rdd.api.fielderrors import FieldError
 
+EXPRESSIONS_BYTES = 28 * 1024
+"""`work_bytes` of kinds with expressions: a few kilobytes of them take long to compile."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scope:
     """The variables an expression may use and the type it must have."""
 
     returns: str = "bool"
-    """bool, string, `string or null`, or any."""
+    """bool, string, `string or null`, object, patches, or any."""
     has_params: bool = False
     has_authorizer: bool = True
     variables: tuple[tuple[str, str], ...] | None = None
     """Names and expressions of the variables declared before it; None without `variables`."""
+    is_mutation: bool = False
+    """Whether it may construct objects."""
 
 
 CheckExpression = Callable[[str, str, Scope], list[FieldError]]

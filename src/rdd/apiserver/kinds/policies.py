@@ -11,12 +11,14 @@ from rdd.api.types import Object
 from rdd.apiserver.kinds import admissionrules
 from rdd.apiserver.kinds.admissionrules import choice_errors
 from rdd.apiserver.kinds.builtin_strategy import AGE, NAME, BuiltinStrategy, StatusStrategy
-from rdd.apiserver.kinds.expressions import CheckExpression, Scope, accept_any
+from rdd.apiserver.kinds.expressions import EXPRESSIONS_BYTES, CheckExpression, Scope, accept_any
 from rdd.apiserver.kinds.strategy import TableColumn
+from rdd.schema.builtin import goprint
 
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _ACTIONS = ("Audit", "Deny", "Warn")
 _MAX_AUDIT_ANNOTATIONS = 20
+_AUDIT_ANNOTATION = "io.k8s.api.admissionregistration.v1.AuditAnnotation"
 _MAX_VALUE_EXPRESSION = 5 * 1024
 _UNSET = "<unset>"
 _IDENTIFIER = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*").fullmatch
@@ -32,6 +34,7 @@ _is_condition_reason = re.compile(_CONDITION_REASON).fullmatch
 
 
 class PolicyStrategy(StatusStrategy):
+    work_bytes = EXPRESSIONS_BYTES
     repeated_metadata_checks = ("whole",)
     has_generation = True
     allow_unconditional_update = False
@@ -85,7 +88,7 @@ class PolicyStrategy(StatusStrategy):
         )
         param_kind = spec.get("paramKind")
         if param_kind is not None:
-            errors += _param_kind_errors(param_kind, "spec.paramKind")
+            errors += param_kind_errors(param_kind, "spec.paramKind")
         constraints = spec.get("matchConstraints")
         if constraints is None:
             errors.append(fielderrors.required("spec.matchConstraints"))
@@ -117,7 +120,8 @@ class PolicyStrategy(StatusStrategy):
         return [len(spec.get("validations") or ()), shown]
 
 
-def _param_kind_errors(kind: Object, path: str) -> list[FieldError]:
+def param_kind_errors(kind: Object, path: str) -> list[FieldError]:
+    """Return the errors of the kind of parameters."""
     errors: list[FieldError] = []
     api_version, name = kind.get("apiVersion", ""), kind.get("kind", "")
     at = f"{path}.apiVersion"
@@ -148,7 +152,7 @@ def _expression_errors(spec: Object, policy: str, check: CheckExpression) -> lis
     declared: list[tuple[str, str]] = []
     errors: list[FieldError] = []
     for i, variable in enumerate(spec.get("variables") or ()):
-        errors += _variable_errors(variable, f"spec.variables[{i}]", has_params, declared, check)
+        errors += variable_errors(variable, f"spec.variables[{i}]", has_params, declared, check)
     validations, annotations = spec.get("validations") or [], spec.get("auditAnnotations") or []
     if not validations and not annotations:
         detail = "validations or auditAnnotations must contain at least one item"
@@ -161,13 +165,15 @@ def _expression_errors(spec: Object, policy: str, check: CheckExpression) -> lis
     return errors + _annotation_errors(annotations, policy, has_params, variables, check)
 
 
-def _variable_errors(
+def variable_errors(
     variable: Object,
     path: str,
     has_params: bool,
     declared: list[tuple[str, str]],
     check: CheckExpression,
+    is_mutation: bool = False,
 ) -> list[FieldError]:
+    """Return the errors of a variable, and add it to those that later ones may use."""
     errors: list[FieldError] = []
     name, expression = variable.get("name", ""), variable.get("expression", "")
     if not name.strip():
@@ -179,7 +185,7 @@ def _variable_errors(
         detail = "expression is not specified"
         errors.append(fielderrors.required(f"{path}.expression", detail))
     else:
-        scope = Scope("any", has_params, variables=tuple(declared))
+        scope = Scope("any", has_params, variables=tuple(declared), is_mutation=is_mutation)
         errors += check(expression, f"{path}.expression", scope)
     declared.append((name, expression))
     return errors
@@ -229,7 +235,8 @@ def _annotation_errors(
     path = "spec.auditAnnotations"
     if len(annotations) > _MAX_AUDIT_ANNOTATIONS:
         detail = f"must not have more than {_MAX_AUDIT_ANNOTATIONS} auditAnnotations"
-        errors.append(fielderrors.invalid(path, list(annotations), detail))
+        shown = goprint.internal_list(_AUDIT_ANNOTATION, annotations)
+        errors.append(fielderrors.invalid(path, shown, detail))
     seen: set[str] = set()
     for i, annotation in enumerate(annotations):
         at, key = f"{path}[{i}]", annotation.get("key", "")
@@ -339,12 +346,15 @@ class PolicyBindingStrategy(BuiltinStrategy):
         for why in name_validation.dns1123_subdomain_errors(policy) if policy else ():
             errors.append(fielderrors.invalid("spec.policyName", policy, why))
         if spec.get("paramRef") is not None:
-            errors += _param_ref_errors(spec["paramRef"], "spec.paramRef")
-        # Kubernetes misspells this path.
+            errors += param_ref_errors(spec["paramRef"], "spec.paramRef")
         errors += admissionrules.match_resources_errors(
-            spec.get("matchResources"), "spec.matchResouces"
+            spec.get("matchResources"), "spec.matchResources"
         )
-        return errors + _action_errors(spec.get("validationActions") or [])
+        return errors + self.action_errors(spec)
+
+    def action_errors(self, spec: Object) -> list[FieldError]:
+        """Return the errors of what happens when a validation fails."""
+        return _action_errors(spec.get("validationActions") or [])
 
     def bookmark(self, obj: Object) -> Object:
         return {**obj, "spec": {}}
@@ -375,7 +385,8 @@ def _param_ref_text(ref: Object | None) -> str:
     )
 
 
-def _param_ref_errors(ref: Object, path: str) -> list[FieldError]:
+def param_ref_errors(ref: Object, path: str) -> list[FieldError]:
+    """Return the errors of the reference to parameters."""
     errors: list[FieldError] = []
     name, selector = ref.get("name", ""), ref.get("selector")
     exclusive = "name and selector are mutually exclusive"

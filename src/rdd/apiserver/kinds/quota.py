@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The strategy of ResourceQuota. Quotas are validated and stored, not enforced."""
+"""The strategy of ResourceQuota; `apiserver/quota/` enforces quotas."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,6 +10,7 @@ from rdd.api.quantity import Quantity, QuantityError
 from rdd.api.types import Object
 from rdd.apiserver.kinds.builtin_strategy import AGE, NAME, StatusStrategy
 from rdd.apiserver.kinds.strategy import TableColumn
+from rdd.schema.builtin import goprint
 
 _COUNTS = frozenset(
     {
@@ -45,6 +46,7 @@ _OF_SCOPE = {
     "BestEffort": frozenset({"pods"}),
     "VolumeAttributesClass": frozenset({"persistentvolumeclaims", "requests.storage"}),
 }
+_SELECTOR = "io.k8s.api.core.v1.ScopeSelector"
 _FOR = " for scope selector"
 _CONFLICTS = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})
 
@@ -81,8 +83,8 @@ class ResourceQuotaStrategy(StatusStrategy):
             errors = _amount_errors(status.get("hard"), "status.hard")
             return errors + _amount_errors(status.get("used"), "status.used")
         errors = self.errors(obj)
-        scopes = (obj.get("spec") or {}).get("scopes") or []
-        if set(scopes) != set((old.get("spec") or {}).get("scopes") or ()):
+        scopes = (obj.get("spec") or {}).get("scopes") or None
+        if set(scopes or ()) != set((old.get("spec") or {}).get("scopes") or ()):
             errors.append(fielderrors.invalid("spec.scopes", scopes, "field is immutable"))
         return errors
 
@@ -170,7 +172,9 @@ def _selector_errors(selector: Object, hard: list[str]) -> list[FieldError]:
         for name in hard:
             if name not in _OF_SCOPE.get(scope, _STANDARD):
                 detail = "unsupported scope applied to resource"
-                errors.append(fielderrors.invalid(path, dict(selector), detail))
+                errors.append(
+                    fielderrors.invalid(path, goprint.internal(_SELECTOR, selector), detail)
+                )
         exists_only = scope in _SCOPES - {"PriorityClass", "VolumeAttributesClass"}
         if exists_only and operator != "Exists":
             detail = (
@@ -193,5 +197,6 @@ def _selector_errors(selector: Object, hard: list[str]) -> list[FieldError]:
             errors.append(fielderrors.invalid(f"{path}.operator", operator, detail))
     for pair in _CONFLICTS:
         if pair <= seen:
-            errors.append(fielderrors.invalid(path, dict(selector), "conflicting scopes"))
+            shown = goprint.internal(_SELECTOR, selector)
+            errors.append(fielderrors.invalid(path, shown, "conflicting scopes"))
     return errors

@@ -146,9 +146,6 @@ class RoleBindingStrategy(BuiltinStrategy):
             if not self.is_namespaced and not subject.get("namespace"):
                 errors.append(fielderrors.required(f"{path}.namespace"))
         elif kind in ("User", "Group"):
-            if not name:
-                detail = f"{kind.lower()} name cannot be empty"
-                errors.append(fielderrors.invalid(f"{path}.name", name, detail))
             if group != names.RBAC_GROUP:
                 errors.append(
                     fielderrors.not_supported(f"{path}.apiGroup", group, [names.RBAC_GROUP])

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NoReturn
 from rdd.api import errors, mediatypes, names
 from rdd.api.types import Object
 from rdd.apiserver.kinds.builtin_strategy import BuiltinStrategy
-from rdd.apiserver.kinds.catalog import decoder
 from rdd.apiserver.kinds.decoding import TypedDecoder
 from rdd.apiserver.kinds.strategy import ResourceDefinition
 from rdd.apiserver.resources import Resource
@@ -28,6 +27,7 @@ class BuiltinResource(Resource):
         mediatypes.STRATEGIC_MERGE_PATCH,
         mediatypes.APPLY_PATCH,
     )
+    has_protobuf = True
     is_routed = True
     _empty: Object | None = None
 
@@ -75,9 +75,7 @@ def make_resource(definition: ResourceDefinition, cache: ObjectCache) -> Builtin
     return BuiltinResource(
         definition,
         cache=cache.resource(f"/registry/{below}/", namespaced=definition.namespaced),
-        decoder=TypedDecoder(
-            definition.kind, definition.api_version, decoder(definition.definition)
-        ),
+        decoder=TypedDecoder(definition.kind, definition.api_version, definition.definition),
         verbs=strategy.verbs,
         to_storage=strategy.to_storage if is_foreign else None,
         from_storage=strategy.from_storage if is_foreign else None,

@@ -9,10 +9,11 @@ Objects are plain dicts in the version of the request. Hooks modify the given ob
 `old` objects MUST NOT be modified.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rdd.api import name_validation
 from rdd.api.fielderrors import FieldError
 from rdd.api.fieldselectors import FieldSelector
 from rdd.api.types import Object
@@ -51,6 +52,9 @@ class Strategy:
     has_generation = False
     """metadata.generation is set: 1 on create, +1 when more than metadata and status change."""
 
+    work_bytes: int = 0
+    """The size of a schema that makes even small objects expensive."""
+
     has_status = False
     """The status has its own endpoint: the main endpoint ignores status, /status the rest."""
 
@@ -62,6 +66,9 @@ class Strategy:
 
     repeated_metadata_checks: tuple[str, ...] = ("changed",)
     """The checks of metadata that the validation of an update repeats: `whole`, `changed`."""
+
+    validates_metadata = True
+    """The kind validates metadata itself; otherwise its errors follow those of the rest."""
 
     has_dependents = True
     """Objects can own others, so deletion has a propagation policy (not events)."""
@@ -89,8 +96,6 @@ class Strategy:
 
     def name_errors(self, name: str, *, is_prefix: bool) -> list[str]:
         """Return the errors of a name or generateName prefix; DNS subdomain by default."""
-        from rdd.api import name_validation
-
         return name_validation.dns1123_subdomain_errors(name, is_prefix=is_prefix)
 
     def normalise(self, obj: Object) -> None:
@@ -102,16 +107,18 @@ class Strategy:
     def prepare_for_create(self, obj: Object) -> None:
         """Drop the members that a client may not set and set those of the server."""
 
-    def validate(self, obj: Object) -> Validation:
-        """Validate a new object; metadata is validated by the pipeline."""
+    def validate(self, obj: Object, *, found: Sequence[FieldError] = ()) -> Validation:
+        """Validate a new object; the pipeline has validated metadata and `found` its errors."""
         return Validation()
 
     def prepare_for_update(self, obj: Object, old: Object, *, subresource: str = "") -> None:
         """Revert the members that this request may not change."""
 
-    def validate_update(self, obj: Object, old: Object, *, subresource: str = "") -> Validation:
+    def validate_update(
+        self, obj: Object, old: Object, *, subresource: str = "", found: Sequence[FieldError] = ()
+    ) -> Validation:
         """Validate a changed object; usually validate() plus immutability."""
-        return self.validate(obj)
+        return self.validate(obj, found=found)
 
     def is_held(self, obj: Object) -> bool:
         """Return whether finalizers keep an object that is being deleted."""

@@ -13,7 +13,7 @@ from rdd.api.types import Object
 from rdd.apiserver.kinds import admissionrules
 from rdd.apiserver.kinds.admissionrules import choice_errors
 from rdd.apiserver.kinds.builtin_strategy import AGE, NAME, BuiltinStrategy
-from rdd.apiserver.kinds.expressions import CheckExpression, accept_any
+from rdd.apiserver.kinds.expressions import EXPRESSIONS_BYTES, CheckExpression, accept_any
 from rdd.apiserver.kinds.strategy import TableColumn
 from rdd.schema.webhookconfig import (
     REVIEW_VERSIONS,
@@ -26,6 +26,7 @@ _SIDE_EFFECTS = ("None", "NoneOnDryRun", "Some", "Unknown")
 
 
 class ValidatingWebhookStrategy(BuiltinStrategy):
+    work_bytes = EXPRESSIONS_BYTES
     repeated_metadata_checks = ("whole",)
     has_generation = True
     allow_unconditional_update = False

@@ -14,31 +14,18 @@ A backend that cannot be reached is 503; one that disconnects before a response 
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
-
-import aiohttp
-from aiohttp import web
-from aiohttp.base_protocol import BaseProtocol
-from yarl import URL
+from urllib.parse import urlsplit
 
 from rdd.api import errors, names
-from rdd.apiserver.http import aiohttp_internals
-from rdd.apiserver.http.aiohttp_internals import SentResponse
-
-if TYPE_CHECKING:
-    from multidict import CIMultiDict, CIMultiDictProxy
+from rdd.apiserver.passthrough.upstream import Upstream, UpstreamError
+from rdd.http import websocket
+from rdd.http.body import BodyError
+from rdd.http.exchange import ByteStream, Exchange
+from rdd.http.headers import HeaderList
 
 log = logging.getLogger("rdd.apiserver")
 
 CONNECT_S = 5.0
-_HOP_BY_HOP = frozenset(
-    {
-        "connection", "keep-alive", "proxy-authenticate", "proxy-authorization",
-        "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "expect",
-    }
-)  # fmt: skip
-_FORWARDED = "X-Forwarded-For"
 
 
 class PassthroughBackend:
@@ -49,177 +36,142 @@ class PassthroughBackend:
     """
 
     def __init__(self, url: str, *, secret_header: str, secret: str, challenge: str) -> None:
-        self._url = url.rstrip("/") + "/"
+        parts = urlsplit(url)
+        self._host = parts.hostname or "localhost"
+        self._port = parts.port or 80
+        self._path = parts.path.rstrip("/") + "/"
         self._secret_header = secret_header
         self._secret = secret
         self._challenge = challenge
-        self._session: aiohttp.ClientSession | None = None
+        self._open: set[Upstream] = set()
 
-    async def handle(self, request: web.BaseRequest, rest: str) -> web.StreamResponse:
+    async def handle(self, exchange: Exchange, rest: str) -> None:
         """Forward a request and its response."""
-        is_upgrade = _is_upgrade(request)
-        upstream = await self._request(request, is_upgrade=is_upgrade)
+        upstream = await self._connect()
+        self._open.add(upstream)
         try:
+            await self._forward(exchange, upstream)
+        finally:
+            self._open.discard(upstream)
+            upstream.close()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for upstream in list(self._open):
+            upstream.close()
+
+    async def _connect(self) -> Upstream:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                _, upstream = await loop.create_connection(Upstream, self._host, self._port)
+        except (OSError, TimeoutError) as error:
+            why = os.strerror(error.errno) if error.errno else "no connection in time"
+            raise errors.ServiceUnavailable(
+                f"the controller cannot be reached: {why}", retry_after_s=1
+            ) from error
+        return upstream
+
+    async def _forward(self, exchange: Exchange, upstream: Upstream) -> None:
+        is_upgrade = websocket.is_requested(exchange)
+        headers, is_chunked = self._request_headers(exchange, is_upgrade=is_upgrade)
+        target = self._path + exchange.target.removeprefix(names.PASSTHROUGH_PREFIX)
+        upstream.send_head(exchange.method, target, headers)
+        loop = asyncio.get_running_loop()
+        sending = loop.create_task(
+            _send_body(exchange, upstream, is_chunked=is_chunked), name="rdd-passthrough-body"
+        )
+        try:
+            try:
+                await upstream.response()
+            except UpstreamError as error:
+                text = f"the controller did not respond: {error}"
+                raise errors.ApiError(text, code=502) from error
             if upstream.headers.get("WWW-Authenticate") == self._challenge:
                 raise errors.ServiceUnavailable(
                     "the controller rejects requests of this server", retry_after_s=1
                 )
             if upstream.status == 101:
-                return await _relay(request, upstream)
-            return await _stream(request, upstream)
+                await _relay(exchange, upstream)
+            else:
+                await _stream(exchange, upstream)
         finally:
+            sending.cancel()
+            await asyncio.wait({sending})
+
+    def _request_headers(self, exchange: Exchange, *, is_upgrade: bool) -> tuple[HeaderList, bool]:
+        """Return the headers for the backend, and whether the body is sent in chunks."""
+        hidden = {self._secret_header.lower(), "content-length"}
+        headers = exchange.headers.end_to_end().without(hidden).pairs
+        headers = [*headers, (self._secret_header, self._secret)]
+        is_chunked = False
+        if is_upgrade:
+            headers += [("Connection", "Upgrade"), ("Upgrade", "websocket")]
+        else:
+            headers.append(("Connection", "close"))
+        if exchange.body.exists:
+            is_chunked = exchange.body.length is None
+            if is_chunked:
+                headers.append(("Transfer-Encoding", "chunked"))
+            else:
+                headers.append(("Content-Length", str(exchange.body.length)))
+        return headers, is_chunked
+
+
+async def _send_body(exchange: Exchange, upstream: Upstream, *, is_chunked: bool) -> None:
+    try:
+        if exchange.body.exists:
+            await upstream.send_body(aiter(exchange.body), is_chunked=is_chunked)
+    except (ConnectionError, BodyError) as error:
+        log.debug("the body of a request was not forwarded: %s", error)
+        if isinstance(error, BodyError):
             upstream.close()
 
-    async def close(self) -> None:
-        """Close all connections."""
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
 
-    async def _request(
-        self, request: web.BaseRequest, *, is_upgrade: bool
-    ) -> aiohttp.ClientResponse:
-        headers = _end_to_end(request.headers)
-        headers[self._secret_header] = self._secret
-        before = headers.pop(_FORWARDED, "")
-        headers[_FORWARDED] = f"{before}, {request.remote}" if before else str(request.remote)
-        if is_upgrade:
-            headers["Connection"] = "Upgrade"
-            headers["Upgrade"] = request.headers["Upgrade"]
-        path = request.raw_path.removeprefix(names.PASSTHROUGH_PREFIX)
-        try:
-            return await self._open_session().request(
-                request.method,
-                URL(self._url + path, encoded=True),
-                headers=headers,
-                data=_body(request) if request.body_exists else None,
-                allow_redirects=False,
-                read_until_eof=not is_upgrade,
-            )
-        except aiohttp.ClientConnectorError as error:
-            number = error.os_error.errno
-            why = os.strerror(number) if number else str(error)
-            raise errors.ServiceUnavailable(
-                f"the controller cannot be reached: {why}", retry_after_s=1
-            ) from error
-        except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
-            if request.transport is None:
-                raise ConnectionResetError from error
-            text = f"the controller did not respond: {error or type(error).__name__}"
-            raise errors.ApiError(text, code=502) from error
-
-    def _open_session(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                # A pooled connection may be closed by the time it is reused, and a request
-                # whose body was streamed cannot be retried; a new connection costs 0.2 ms.
-                connector=aiohttp.TCPConnector(limit=0, force_close=True),
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
-                auto_decompress=False,
-                trust_env=False,
-                skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
-                cookie_jar=aiohttp.DummyCookieJar(),
-            )
-        return self._session
-
-
-async def _body(request: web.BaseRequest) -> AsyncIterator[bytes]:
-    async for chunk in request.content.iter_any():
-        yield chunk
-
-
-async def _stream(request: web.BaseRequest, upstream: aiohttp.ClientResponse) -> web.StreamResponse:
-    answer = web.StreamResponse(
-        status=upstream.status, reason=upstream.reason, headers=_end_to_end(upstream.headers)
+async def _stream(exchange: Exchange, upstream: Upstream) -> None:
+    headers = upstream.headers.end_to_end()
+    length = headers.get("Content-Length")
+    exchange.start(
+        upstream.status,
+        headers.without({"content-length", "date"}).pairs,
+        length=int(length) if length.isdigit() else None,
     )
-    await answer.prepare(request)
     try:
-        async for chunk in upstream.content.iter_any():
-            await answer.write(chunk)
-    except aiohttp.ClientError as error:
+        while piece := await upstream.read():
+            exchange.write(piece)
+            await exchange.drain()
+    except UpstreamError as error:
         log.debug("a controller disconnected during a response: %s", error)
-        if request.transport is not None:
-            request.transport.abort()
+        exchange.abort()
         raise ConnectionResetError("the controller disconnected") from error
-    await answer.write_eof()
-    return answer
+    exchange.finish()
 
 
-async def _relay(request: web.BaseRequest, upstream: aiohttp.ClientResponse) -> web.StreamResponse:
+async def _relay(exchange: Exchange, upstream: Upstream) -> None:
     """Relay bytes in both directions until one side ends."""
-    connection, transport = upstream.connection, request.transport
-    if connection is None or connection.protocol is None or transport is None:
-        raise ConnectionResetError
-    client, backend = request.protocol, connection.protocol
-    headers = _end_to_end(upstream.headers)
-    headers["Connection"] = "Upgrade"
-    headers["Upgrade"] = upstream.headers.get("Upgrade", "websocket")
-    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    transport.write(f"HTTP/1.1 101 Switching Protocols\r\n{lines}\r\n".encode())
-    ended = asyncio.Event()
-    directions = _Direction(client, backend, ended), _Direction(backend, client, ended)
+    answer = [
+        *upstream.headers.end_to_end().pairs,
+        ("Connection", "Upgrade"),
+        ("Upgrade", upstream.headers.get("Upgrade", "websocket")),
+    ]
+    client = exchange.upgrade(answer)
+    loop = asyncio.get_running_loop()
+    directions = {
+        loop.create_task(_copy(client, upstream), name="rdd-passthrough-to-controller"),
+        loop.create_task(_copy(upstream, client), name="rdd-passthrough-to-client"),
+    }
     try:
-        aiohttp_internals.upgrade_server_side(request, directions[0])
-        aiohttp_internals.upgrade_client_side(backend, directions[1])
-        await ended.wait()
+        await asyncio.wait(directions, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for direction in directions:
-            direction.stop()
-    return SentResponse(101, keep_alive=False)
+            direction.cancel()
+        await asyncio.wait(directions)
 
 
-class _Direction:
-    """Relays the bytes of one side with flow control; used as a WebSocket parser."""
-
-    def __init__(self, source: BaseProtocol, target: BaseProtocol, ended: asyncio.Event) -> None:
-        self._source = source
-        self._target = target
-        self._ended = ended
-        self._draining: asyncio.Task[None] | None = None
-
-    def feed_data(self, data: bytes) -> tuple[bool, bytes]:
-        transport = self._target.transport
-        if transport is None or transport.is_closing():
-            self._ended.set()
-            return False, b""
-        transport.write(data)
-        if self._target.writing_paused and self._draining is None:
-            self._source.pause_reading()
-            self._draining = asyncio.get_running_loop().create_task(
-                self._resume(), name="rdd-passthrough-drain"
-            )
-        return False, b""
-
-    def feed_eof(self) -> None:
-        self._ended.set()
-
-    def stop(self) -> None:
-        """Stop relaying."""
-        if self._draining is not None:
-            self._draining.cancel()
-
-    async def _resume(self) -> None:
-        try:
-            await aiohttp_internals.drain(self._target)
-        except ConnectionError:
-            self._ended.set()
-            return
-        self._draining = None
-        if self._source.transport is not None:
-            self._source.resume_reading()
-
-
-def _is_upgrade(request: web.BaseRequest) -> bool:
-    # Only WebSockets: after another upgrade the parser would read the bytes as a request.
-    tokens = request.headers.get("Connection", "").lower().split(",")
-    is_websocket = request.headers.get("Upgrade", "").lower() == "websocket"
-    return is_websocket and "upgrade" in map(str.strip, tokens)
-
-
-def _end_to_end(headers: "CIMultiDictProxy[str]") -> "CIMultiDict[str]":
-    """Return the end-to-end headers: without those that concern one connection."""
-    named = {name.strip().lower() for name in headers.get("Connection", "").split(",")}
-    kept = headers.copy()
-    for name in {name.lower() for name in headers} & (_HOP_BY_HOP | named):
-        del kept[name]
-    return kept
+async def _copy(source: ByteStream | Upstream, target: ByteStream | Upstream) -> None:
+    try:
+        while piece := await source.read():
+            target.write(piece)
+            await target.drain()
+    except ConnectionError:
+        pass  # the other side has ended

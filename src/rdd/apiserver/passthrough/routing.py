@@ -13,24 +13,26 @@ An endpoint of an expected controller that has registered nothing is unavailable
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from rdd.api import errors, names
+from rdd.apiserver.auth import websocket_token
 from rdd.apiserver.http.request import AnyResponse, Hijack, Request
+from rdd.http.exchange import Exchange
+from rdd.http.headers import Headers
+from rdd.http.responses import Response
 
-if TYPE_CHECKING:
-    from aiohttp import web
+Handler = Callable[[Exchange, str], Awaitable[Response | None]]
+"""Serves a request; the second argument is the rest of the path, decoded, with a leading slash.
 
-Handler = Callable[["web.BaseRequest", str], Awaitable["web.StreamResponse"]]
-"""Serves a request; the second argument is the rest of the path, decoded, with a leading slash."""
-
+It returns a response, or None after it has answered through the exchange.
+"""
 
 _Key = tuple[str, str]
 _MAX_EXPECTED = 1000
 # The server has authenticated the request; handlers must not see the credentials.
 _CREDENTIALS = ("authorization", "impersonate-")
-_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+_FORWARDED = "X-Forwarded-For"
 
 
 class PassthroughRoutes:
@@ -82,21 +84,27 @@ class PassthroughRoutes:
             retry_after_s=1,
         )
 
-    async def _serve(
-        self, handler: Handler, rest: str, http: "web.BaseRequest"
-    ) -> "web.StreamResponse":
-        if http.headers.get("Expect", "").lower() == "100-continue":
-            transport = http.transport
-            if transport is not None:
-                transport.write(_CONTINUE)
-        headers = http.headers.copy()
-        for name in set(headers):
-            if name.lower().startswith(_CREDENTIALS):
-                del headers[name]
+    async def _serve(self, handler: Handler, rest: str, exchange: Exchange) -> None:
+        exchange.headers = _forwarded(exchange)
         task = asyncio.current_task()
         assert task is not None
         self._active[task] = handler
         try:
-            return await handler(http.clone(headers=headers), rest)
+            response = await handler(exchange, rest)
+            if response is not None:
+                response.send(exchange)
+                await exchange.drain()
         finally:
             del self._active[task]
+
+
+def _forwarded(exchange: Exchange) -> Headers:
+    """Return the headers for a handler: without credentials, with the client's address."""
+    given = exchange.headers
+    before = ", ".join(given.getall(_FORWARDED))
+    hidden = {_FORWARDED.lower(), websocket_token.HEADER.lower()}
+    pairs = list(given.without(hidden, prefixes=_CREDENTIALS).pairs)
+    pairs.append((_FORWARDED, f"{before}, {exchange.remote}" if before else exchange.remote))
+    if websocket_token.HEADER in given:
+        pairs.append((websocket_token.HEADER, websocket_token.without_token(given)))
+    return Headers(pairs)

@@ -11,71 +11,24 @@ and bytes), so that a watch which starts at a recent revision needs no disk;
 older starts are replayed from the history of the store.
 """
 
+import gc
+import logging
+import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from rdd.apiserver.state import codec
-from rdd.store.contract import EventType, KeyValue, Store, StoreEvent
+from rdd.apiserver.state.entries import ADDED, DELETED, MODIFIED, CacheEntry, ObjectChange
+from rdd.apiserver.state.ordered import OrderedEntries, bounds
+from rdd.store.contract import DamagedRecord, EventType, KeyValue, Store, StoreEvent
 
-ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
+log = logging.getLogger("rdd.apiserver.state")
 
-_NO_LABELS: dict[str, str] = {}
+LOAD_PAGE = 2000
+"""Records read at a time at start, so that the file is never in memory twice."""
 
-
-class CacheEntry:
-    """One object at one revision; immutable, so it can be shared."""
-
-    __slots__ = ("_fields", "_labels", "body", "name", "namespace", "revision")
-
-    def __init__(self, namespace: str, name: str, revision: int, body: bytes) -> None:
-        self.namespace = namespace
-        self.name = name
-        self.revision = revision
-        self.body = body
-        # Decoded on first use by a selector; most objects never need them.
-        self._labels: dict[str, str] | None = None
-        self._fields: tuple[object, dict[str, str]] | None = None
-
-    def decode(self) -> dict[str, Any]:
-        """Return the object without kind and apiVersion, as a new dict."""
-        return codec.decode(self.body)
-
-    @property
-    def labels(self) -> dict[str, str]:
-        """The labels of the object."""
-        if self._labels is None:
-            if b'"labels":{' in self.body:
-                self._labels = self.decode()["metadata"].get("labels") or _NO_LABELS
-            else:
-                self._labels = _NO_LABELS
-        return self._labels
-
-    def fields(self, owner: object, extract: Callable[[dict[str, Any]], Any]) -> dict[str, str]:
-        """Return the values of the field-selector labels, memoised for one owner.
-
-        The owner identifies the extractor: the API versions of an object share its entry
-        and have different labels.
-        """
-        if self._fields is None or self._fields[0] is not owner:
-            self._fields = (owner, dict(extract(self.decode())))
-        return self._fields[1]
-
-
-class ObjectChange:
-    """One committed change of one object.
-
-    `entry` is the new state, for DELETED the last state with the revision of
-    the deletion; `old` is the state before, None for ADDED.
-    """
-
-    __slots__ = ("entry", "old", "type")
-
-    def __init__(self, type_: str, entry: CacheEntry, old: CacheEntry | None) -> None:
-        self.type = type_
-        self.entry = entry
-        self.old = old
-
+NOTHING_DAMAGED: Mapping[str, DamagedRecord] = MappingProxyType({})
 
 ChangeListener = Callable[[Sequence[ObjectChange]], None]
 
@@ -88,8 +41,17 @@ class ResourceCache:
     RING_COUNT = 1024
     RING_BYTES = 2 * 1024 * 1024
 
-    def __init__(self, prefix: str, *, namespaced: bool, revision: int) -> None:
+    def __init__(
+        self,
+        prefix: str,
+        *,
+        namespaced: bool,
+        revision: int,
+        damaged: Mapping[str, DamagedRecord] = NOTHING_DAMAGED,
+    ) -> None:
         self.prefix = prefix
+        self.damaged = damaged
+        """Damaged objects of all resources, by store key (`rdd.apiserver.state.quarantine`)."""
         self.namespaced = namespaced
         self.revision = revision
         """The revision of the last change below this prefix."""
@@ -100,7 +62,7 @@ class ResourceCache:
         self.ring_floor = revision
         """Every change with a greater revision is in the ring."""
         self._ring_bytes = 0
-        self._sorted: dict[str, list[CacheEntry]] = {}
+        self._ordered = OrderedEntries()
 
     # -- reading
 
@@ -110,23 +72,23 @@ class ResourceCache:
         return space.get(name) if space is not None else None
 
     def entries(self, namespace: str | None = None) -> list[CacheEntry]:
-        """Return the objects of one or all namespaces in key order; MUST NOT be changed."""
-        if namespace is None:
-            if len(self.spaces) == 1:
-                return self._in_space(next(iter(self.spaces)))
-            # In keys a '/' follows the namespace, so `a-b` sorts before `a`.
-            names = sorted(self.spaces, key=lambda n: n + "/")
-            return [e for n in names for e in self._in_space(n)]
-        return self._in_space(namespace)
+        """Return the objects of one or all namespaces in key order, as a new list."""
+        return self._ordered.page(*bounds(namespace))
 
-    def _in_space(self, namespace: str) -> list[CacheEntry]:
-        found = self._sorted.get(namespace)
-        if found is None:
-            space = self.spaces.get(namespace)
-            if space is None:
-                return []
-            found = self._sorted[namespace] = [space[name] for name in sorted(space)]
-        return found
+    def page(self, namespace: str | None, start: str, limit: int) -> list[CacheEntry]:
+        """Return at most `limit` (0: all) of these objects, from a position `ns/name` on."""
+        low, high = bounds(namespace)
+        return self._ordered.page(max(low, start), high, limit)
+
+    def count_from(self, namespace: str | None, start: str) -> int:
+        """Return the number of these objects from a position on."""
+        low, high = bounds(namespace)
+        return self._ordered.count(max(low, start), high)
+
+    def named(self, name: str) -> list[CacheEntry]:
+        """Return the objects with a name in all namespaces, in key order."""
+        found = [space[name] for space in self.spaces.values() if name in space]
+        return sorted(found, key=lambda entry: entry.namespace + "/")
 
     def key(self, namespace: str, name: str) -> str:
         """Return the store key of an object."""
@@ -143,14 +105,19 @@ class ResourceCache:
     # -- following the store
 
     def load(self, records: Iterable[KeyValue]) -> None:
-        """Add the records read at start."""
+        """Add records read at start, in key order and behind those of earlier calls."""
+        loaded: list[CacheEntry] = []
+        namespace: str | None = None
+        space: dict[str, CacheEntry] = {}
         for r in records:
-            namespace, name = self.split(r.key)
-            self.spaces.setdefault(namespace, {})[name] = self.entry(
-                namespace, name, r.revision, r.value
-            )
-            self.count += 1
-            self.revision = max(self.revision, r.revision)
+            found, name = self.split(r.key)
+            if found != namespace:
+                namespace = sys.intern(found)  # shared by all entries
+                space = self.spaces.setdefault(namespace, {})
+            entry = space[name] = self.entry(namespace, name, r.revision, r.value)
+            loaded.append(entry)
+        self.count += len(loaded)
+        self._ordered.extend(loaded)
 
     @staticmethod
     def entry(namespace: str, name: str, revision: int, stored: bytes) -> CacheEntry:
@@ -164,8 +131,11 @@ class ResourceCache:
         self.revision = revision
         space = self.spaces.get(namespace)
         if space is None:
+            namespace = sys.intern(namespace)
             space = self.spaces[namespace] = {}
         old = space.get(name)
+        if old is not None:
+            namespace, name = old.namespace, old.name  # one copy of both texts
         if event.type is EventType.DELETE:
             if old is None:
                 return None
@@ -175,33 +145,18 @@ class ResourceCache:
                 del self.spaces[namespace]
             body = codec.with_revision(codec.without_revision(old.body), revision)
             change = ObjectChange(DELETED, CacheEntry(namespace, name, revision, body), old)
-            self._sorted.pop(namespace, None)
+            self._ordered.remove(old)
         else:
             entry = self.entry(namespace, name, revision, event.value)
             space[name] = entry
+            self._ordered.put(entry)
             if old is None:
                 self.count += 1
                 change = ObjectChange(ADDED, entry, None)
-                self._sorted.pop(namespace, None)
             else:
                 change = ObjectChange(MODIFIED, entry, old)
-                ordered = self._sorted.get(namespace)
-                if ordered is not None:
-                    self._replace(ordered, entry)
         self._add_to_ring(change)
         return change
-
-    @staticmethod
-    def _replace(ordered: list[CacheEntry], entry: CacheEntry) -> None:
-        low, high = 0, len(ordered)
-        name = entry.name
-        while low < high:
-            middle = (low + high) // 2
-            if ordered[middle].name < name:
-                low = middle + 1
-            else:
-                high = middle
-        ordered[low] = entry
 
     def _add_to_ring(self, change: ObjectChange) -> None:
         ring = self.ring
@@ -210,7 +165,13 @@ class ResourceCache:
         while len(ring) > self.RING_COUNT or (self._ring_bytes > self.RING_BYTES and len(ring) > 1):
             evicted = ring.popleft()
             self._ring_bytes -= len(evicted.entry.body)
-            self.ring_floor = evicted.entry.revision
+            self.ring_floor = max(self.ring_floor, evicted.entry.revision)
+
+    def forget_changes(self, revision: int) -> None:
+        """Drop the recent changes: those up to a revision are incomplete."""
+        self.ring.clear()
+        self._ring_bytes = 0
+        self.ring_floor = revision
 
     def changes_after(self, revision: int) -> list[ObjectChange] | None:
         """Return the changes after a revision, None if the ring does not reach back that far."""
@@ -225,17 +186,15 @@ class ResourceCache:
 
         Revisions stay and nothing is stored; the next write of an object stores it.
         """
-        for space in self.spaces.values():
-            for name, e in space.items():
-                if e.revision >= before:
-                    continue
-                stored = codec.without_revision(e.body)
-                new = refresh(stored)
-                if new != stored:
-                    space[name] = CacheEntry(
-                        e.namespace, name, e.revision, codec.with_revision(new, e.revision)
-                    )
-        self._sorted.clear()
+        for e in self.entries():
+            if e.revision >= before:
+                continue
+            stored = codec.without_revision(e.body)
+            new = refresh(stored)
+            if new != stored:
+                entry = self.entry(e.namespace, e.name, e.revision, new)
+                self.spaces[e.namespace][e.name] = entry
+                self._ordered.put(entry)
 
 
 class ObjectCache:
@@ -244,17 +203,62 @@ class ObjectCache:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.revision = store.revision
+        self.damaged: dict[str, DamagedRecord] = {}
+        """Objects that were not loaded, by store key."""
         self._by_prefix: dict[str, ResourceCache] = {}
-        self._unclaimed: dict[str, list[KeyValue]] = {}
         self._stop: Callable[[], None] | None = None
 
     async def load(self) -> None:
-        """Read everything and subscribe. MUST be called once, before any write."""
-        page = await self.store.scan("/registry/")
-        for record in page.records:
-            self._unclaimed.setdefault(_prefix_of(record.key), []).append(record)
-        self.revision = page.revision
+        """Read everything and subscribe. MUST be called once, before any write.
+
+        A resource is filled before its kind is known: whether it is namespaced follows from
+        the keys, and a resource without objects is created by `resource`.
+        """
+        self.revision = self.store.revision
+        early: list[StoreEvent] = []
+        self._stop = self.store.observe(early.extend)  # keys that expire meanwhile
+        was_enabled = gc.isenabled()
+        gc.disable()  # nothing read here is garbage, and each pass would visit all of it
+        try:
+            after, more = "", True
+            while more:
+                page = await self.store.scan(
+                    "/registry/", revision=self.revision, after=after, limit=LOAD_PAGE
+                )
+                more, after = page.more, page.after
+                self.damaged.update((record.key, record) for record in page.damaged)
+                if page.records:
+                    self._take(page.records)
+        finally:
+            if was_enabled:
+                gc.enable()
+        self._stop()
         self._stop = self.store.observe(self._observe)
+        self._observe(early)
+        self.store.on_gap(self.forget_changes)
+
+    def _take(self, records: Sequence[KeyValue]) -> None:
+        """Add a page of records, in key order."""
+        first, prefix = 0, ""
+        for i, record in enumerate(records):
+            if not prefix or not record.key.startswith(prefix):
+                if prefix:
+                    self._cache_of(prefix, records[first]).load(records[first:i])
+                first, prefix = i, _prefix_of(record.key)
+        if prefix:
+            self._cache_of(prefix, records[first]).load(records[first:])
+
+    def _cache_of(self, prefix: str, record: KeyValue) -> ResourceCache:
+        return self.resource(prefix, namespaced="/" in record.key[len(prefix) :])
+
+    def forget_changes(self, revision: int) -> None:
+        """Record that changes up to a revision are incomplete: no watch can resume before it."""
+        for cache in self._by_prefix.values():
+            cache.forget_changes(revision)
+
+    def advance(self, revision: int) -> None:
+        """Record that the store has reached a revision, and that no change was missed."""
+        self.revision = max(self.revision, revision)
 
     def close(self) -> None:
         """Unsubscribe from the store."""
@@ -263,11 +267,12 @@ class ObjectCache:
             self._stop = None
 
     def resource(self, prefix: str, *, namespaced: bool) -> ResourceCache:
-        """Return the cache of a prefix; create it with the loaded records on first use."""
+        """Return the cache of a prefix; create it on first use."""
         found = self._by_prefix.get(prefix)
         if found is None:
-            found = ResourceCache(prefix, namespaced=namespaced, revision=self.revision)
-            found.load(self._unclaimed.pop(prefix, ()))
+            found = ResourceCache(
+                prefix, namespaced=namespaced, revision=self.revision, damaged=self.damaged
+            )
             self._by_prefix[prefix] = found
         return found
 
@@ -278,10 +283,20 @@ class ObjectCache:
     def _observe(self, events: Sequence[StoreEvent]) -> None:
         touched: dict[ResourceCache, list[ObjectChange]] = {}
         for event in events:
-            cache = self._by_prefix.get(_prefix_of(event.key))
-            if cache is None:
+            prefix = _prefix_of(event.key)
+            if not prefix:
                 continue
-            change = cache.apply(event)
+            cache = self._by_prefix.get(prefix)
+            if cache is None:
+                if event.type is EventType.DELETE:
+                    continue
+                # Another server wrote it, and this one does not serve the CRD yet.
+                cache = self.resource(prefix, namespaced="/" in event.key[len(prefix) :])
+            try:
+                change = cache.apply(event)
+            except ValueError:
+                log.warning("%s was written by another program and is not an object", event.key)
+                continue
             if change is not None:
                 touched.setdefault(cache, []).append(change)
         if events:
@@ -292,8 +307,11 @@ class ObjectCache:
 
 
 def _prefix_of(key: str) -> str:
-    """Return `/registry/configmaps/` or, for groups stored by name, `/registry/a.b/things/`."""
-    first = key.index("/", 10) + 1  # after "/registry/x"
+    """Return `/registry/configmaps/` or, for groups stored by name, `/registry/a.b/things/`.
+
+    Empty for a key that is none of the API's: a distributed store has other writers.
+    """
+    first = key.find("/", 10) + 1  # after "/registry/x"
     if "." in key[10:first]:
-        return key[: key.index("/", first) + 1]
+        first = key.find("/", first) + 1
     return key[:first]

@@ -19,7 +19,10 @@ from typing import Any
 
 import orjson
 
+from rdd.api import errors
 from rdd.api.metadata import order_metadata
+
+MAX_OBJECT_BYTES = 1_572_864  # 1.5 MiB, the default of etcd and so of Kubernetes
 
 _UID = b'"uid":"'
 # A uid always has 36 characters, 37 with its closing quote. No member before uid
@@ -44,6 +47,11 @@ def encode(obj: dict[str, Any], *, tag: str = "") -> bytes:
     return orjson.dumps(body)[1:]
 
 
+def too_large() -> errors.RequestEntityTooLarge:
+    """Return the error of an object whose stored form would exceed MAX_OBJECT_BYTES."""
+    return errors.RequestEntityTooLarge(f"Request entity too large: limit is {MAX_OBJECT_BYTES}")
+
+
 def with_revision(stored: bytes, revision: int) -> bytes:
     """Return the stored form with its resourceVersion inserted."""
     at = stored.index(_UID) + _UID_LENGTH
@@ -61,6 +69,14 @@ def decode(body: bytes) -> dict[str, Any]:
     """Return the object of a body without kind and apiVersion, as a new dict."""
     obj: dict[str, Any] = orjson.loads(b"{" + body)
     return obj
+
+
+def is_readable(stored: bytes) -> bool:
+    """Return whether bytes are the stored form of an object."""
+    try:
+        return stored.index(_UID) > 0 and isinstance(decode(stored), dict)
+    except ValueError:
+        return False
 
 
 _TAG = b',"apiVersion":"'

@@ -6,10 +6,15 @@ requests ("not older than" is always true). Only two cases need an older state:
 `resourceVersionMatch=Exact` and the second and later pages of a paged list,
 which show the state of the first page. If nothing below the prefix has changed
 since, the cache still has that state; otherwise it is read from the store.
+
+A page costs its own size, not that of the resource. Where a selector has to look at every
+object, other requests run in between (`PAUSE_AFTER`).
 """
 
+import asyncio
 import base64
 import posixpath
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 
 import orjson
@@ -19,10 +24,17 @@ from rdd.apiserver.components import Core
 from rdd.apiserver.http.options import ListOptions
 from rdd.apiserver.http.request import Request
 from rdd.apiserver.resources import Resource
-from rdd.apiserver.state.cache import CacheEntry
+from rdd.apiserver.state.entries import CacheEntry
+from rdd.apiserver.state.ordered import position
 from rdd.apiserver.state.revisions import check_not_future
-from rdd.apiserver.state.watchers import ObjectSelection
+from rdd.apiserver.state.selection import ObjectSelection
 from rdd.store.contract import Compacted
+
+PAUSE_AFTER = 1000
+"""Objects that a selector of few terms tests without a pause: about a millisecond."""
+_PAUSE_AFTER_TERMS = 20_000
+"""Terms that are tested without a pause."""
+_STORE_PAGE = 1000
 
 _EXPIRED_TOKEN = (
     "The provided continue parameter is too old to display a consistent list result. You can "
@@ -72,13 +84,13 @@ async def select(
     chosen = selection(request, resource, options)
     cache = resource.cache
     version = options.resource_version
-    start = ""
+    start, left = "", 0
     if options.continue_:
+        revision, start, left = _read_token(options.continue_)
         if version and version != "0":
             raise errors.BadRequest(
                 "specifying resource version is not allowed when using continue"
             )
-        revision, start = _read_token(options.continue_)
         if revision < 0:
             revision = core.cache.revision  # a token for the current state
     elif options.resource_version_match == "Exact":
@@ -87,107 +99,155 @@ async def select(
         if version and version != "0":
             check_not_future(core, version, is_list=True)
         revision = core.cache.revision
-    if revision < cache.revision:
-        entries = await _at(core, resource, chosen, revision, start)
-    elif chosen.name and chosen.namespace is not None:
-        one = cache.get(chosen.namespace, chosen.name)
-        entries = [one] if one is not None else []
-    else:
-        entries = cache.entries(chosen.namespace)
     limit = 0 if version == "0" and not options.continue_ else options.limit
-    if resource.converter is None:
-        return _cut(entries, revision, limit, start, chosen, resource)
-    if chosen.fields is not None:
+    wanted = _Wanted(resource, chosen, revision, start, max(limit, 0))
+    if revision < cache.revision:
+        return await _converted(wanted, await _cut(wanted, _at(core, wanted), left))
+    if resource.converter is not None and chosen.fields is not None:
         # The values of the fields are those of the requested version.
-        entries = list(await resource.convert_entries(entries))
-        return _cut(entries, revision, limit, start, chosen, resource)
-    page = _cut(entries, revision, limit, start, chosen, resource)
-    return replace(page, entries=list(await resource.convert_entries(page.entries)))
+        entries = await resource.convert_entries(_current(wanted))
+        return await _cut(wanted, _in_chunks(chosen, list(entries)), 0)
+    if chosen.selects_all and limit > 0:
+        page = _first(wanted)
+    elif chosen.selects_all:
+        page = ListPage(_current(wanted), revision)
+    else:
+        page = await _cut(wanted, _in_chunks(chosen, _current(wanted)), 0)
+    return await _converted(wanted, page)
 
 
-async def _at(
-    core: Core, resource: Resource, chosen: ObjectSelection, revision: int, start: str
-) -> list[CacheEntry]:
-    cache = resource.cache
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What a list asks for."""
+
+    resource: Resource
+    chosen: ObjectSelection
+    revision: int
+    start: str
+    """The position of the first object, as in a token; empty: from the beginning."""
+    limit: int
+    """0: no limit."""
+
+    @property
+    def low(self) -> str:
+        """The first position in the order of the cache."""
+        if not self.start or self.resource.namespaced:
+            return self.start
+        return f"/{self.start}"
+
+    def token(self, last: CacheEntry, left: int = 0) -> str:
+        """Return the token of the page behind an object."""
+        return _token(self.revision, _position(last, self.resource) + "\0", left)
+
+
+async def _converted(wanted: _Wanted, page: ListPage) -> ListPage:
+    if wanted.resource.converter is None:
+        return page
+    return replace(page, entries=list(await wanted.resource.convert_entries(page.entries)))
+
+
+def _current(wanted: _Wanted) -> list[CacheEntry]:
+    """Return the objects of the cache among which the selected ones are."""
+    chosen, cache = wanted.chosen, wanted.resource.cache
+    if not chosen.name:
+        return cache.page(chosen.namespace, wanted.low, 0)
+    if chosen.namespace is None:
+        found = cache.named(chosen.name)
+    else:
+        one = cache.get(chosen.namespace, chosen.name)
+        found = [one] if one is not None else []
+    return [e for e in found if position(e) >= wanted.low]
+
+
+def _first(wanted: _Wanted) -> ListPage:
+    """Return a page of all objects of a namespace or resource."""
+    cache, namespace, limit = wanted.resource.cache, wanted.chosen.namespace, wanted.limit
+    page = cache.page(namespace, wanted.low, limit)
+    if len(page) < limit:
+        return ListPage(page, wanted.revision)
+    left = cache.count_from(namespace, wanted.low) - limit
+    if not left:
+        return ListPage(page, wanted.revision)
+    return ListPage(page, wanted.revision, wanted.token(page[-1], left), left)
+
+
+async def _in_chunks(
+    chosen: ObjectSelection, entries: list[CacheEntry]
+) -> AsyncIterator[list[CacheEntry]]:
+    size = max(min(PAUSE_AFTER, _PAUSE_AFTER_TERMS // max(chosen.terms, 1)), 1)
+    for i in range(0, len(entries), size):
+        if i:
+            await asyncio.sleep(0)
+        yield entries[i : i + size]
+
+
+async def _at(core: Core, wanted: _Wanted) -> AsyncIterator[list[CacheEntry]]:
+    """Yield the objects of an old revision, from the store."""
+    cache, start = wanted.resource.cache, wanted.start
     prefix = cache.prefix
-    if chosen.namespace:
-        prefix = f"{prefix}{chosen.namespace}/"
-    try:
-        page = await core.store.scan(prefix, revision=revision)
-    except Compacted as error:
-        if start:
-            token = _token(-1, start)
-            expired = errors.Expired(_EXPIRED_TOKEN)
-            expired.metadata = {"continue": token}
-            raise expired from error
-        raise errors.Expired(
-            f"The resourceVersion for the provided list is too old: {revision}"
-        ) from error
-    entries = []
-    for record in page.records:
-        namespace, name = cache.split(record.key)
-        entries.append(cache.entry(namespace, name, record.revision, record.value))
-    if chosen.name and chosen.namespace is not None:
-        return [e for e in entries if e.name == chosen.name]
-    return entries
+    if wanted.chosen.namespace:
+        prefix = f"{prefix}{wanted.chosen.namespace}/"
+    after = (cache.prefix + start).removesuffix("\0") if start else ""
+    size = min(wanted.limit + 1 if wanted.limit else _STORE_PAGE, _STORE_PAGE)
+    more = True
+    while more:
+        try:
+            page = await core.store.scan(prefix, revision=wanted.revision, after=after, limit=size)
+        except Compacted as error:
+            raise _expired(wanted) from error
+        more, after = page.more, page.after
+        if page.records:
+            yield [cache.entry(*cache.split(r.key), r.revision, r.value) for r in page.records]
 
 
-def _cut(
-    entries: list[CacheEntry],
-    revision: int,
-    limit: int,
-    start: str,
-    chosen: ObjectSelection,
-    resource: Resource,
-) -> ListPage:
-    """Return one page: at most `limit` selected objects from `start` on, a token if more follow.
+def _expired(wanted: _Wanted) -> errors.Expired:
+    if not wanted.start:
+        return errors.Expired(
+            f"The resourceVersion for the provided list is too old: {wanted.revision}"
+        )
+    expired = errors.Expired(_EXPIRED_TOKEN)
+    expired.metadata = {"continue": _token(-1, wanted.start)}
+    return expired
+
+
+async def _cut(wanted: _Wanted, chunks: AsyncIterator[list[CacheEntry]], left: int) -> ListPage:
+    """Return one page: at most `limit` selected objects, a token if more follow.
 
     As in Kubernetes, any further object makes a token, even if no selected one follows; the
-    number of the remaining objects is known only without selectors.
+    number of the remaining objects is known only without selectors. `left` is the number of
+    objects that the token of this page has counted.
     """
-    if start:
-        entries = entries[_first_after(entries, start, resource) :]
-    if chosen.selects_all:
-        if limit <= 0 or len(entries) <= limit:
-            # A copy: the cache changes its list while the response is written.
-            return ListPage(entries[:], revision)
-        page = entries[:limit]
-        token = _token(revision, _position(page[-1], resource) + "\0")
-        return ListPage(page, revision, token, len(entries) - limit)
-    matches = chosen.matches
-    if limit <= 0:
-        return ListPage([e for e in entries if matches(e)], revision)
-    page = []
-    for i, entry in enumerate(entries):
-        if len(page) >= limit:
-            token = _token(revision, _position(entries[i - 1], resource) + "\0")
-            return ListPage(page, revision, token)
-        if matches(entry):
-            page.append(entry)
-    return ListPage(page, revision)
+    chosen, limit = wanted.chosen, wanted.limit
+    page: list[CacheEntry] = []
+    last: CacheEntry | None = None
+    async for chunk in chunks:
+        if not limit:
+            page += chunk if chosen.selects_all else filter(chosen.matches, chunk)
+            continue
+        for entry in chunk:
+            if len(page) >= limit:
+                assert last is not None
+                left = max(left - limit, 0) if chosen.selects_all else 0
+                return ListPage(page, wanted.revision, wanted.token(last, left), left)
+            if chosen.matches(entry):
+                page.append(entry)
+            last = entry
+    return ListPage(page, wanted.revision)
 
 
 def _position(entry: CacheEntry, resource: Resource) -> str:
     return f"{entry.namespace}/{entry.name}" if resource.namespaced else entry.name
 
 
-def _first_after(entries: list[CacheEntry], start: str, resource: Resource) -> int:
-    low, high = 0, len(entries)
-    while low < high:
-        middle = (low + high) // 2
-        if _position(entries[middle], resource) < start:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-def _token(revision: int, start: str) -> str:
-    raw = orjson.dumps({"v": "meta.k8s.io/v1", "rv": revision, "start": start})
+def _token(revision: int, start: str, left: int = 0) -> str:
+    value = {"v": "meta.k8s.io/v1", "rv": revision, "start": start}
+    if left:
+        value["left"] = left  # counting again at an old revision would read all of its keys
+    raw = orjson.dumps(value)
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
-def _read_token(text: str) -> tuple[int, str]:
+def _read_token(text: str) -> tuple[int, str, int]:
     at = _illegal_at(text)
     if at is not None:
         raise _bad_token(f"illegal base64 data at input byte {at}")
@@ -208,7 +268,8 @@ def _read_token(text: str) -> tuple[int, str]:
     key = start if start.startswith("/") else f"/{start}"
     if posixpath.normpath(key) != key:
         raise _bad_token(start)
-    return revision, start
+    left = value.get("left")
+    return revision, start, left if isinstance(left, int) and left > 0 else 0
 
 
 def _illegal_at(text: str) -> int | None:

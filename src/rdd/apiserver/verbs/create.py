@@ -2,6 +2,7 @@
 """POST to a collection: create an object."""
 
 from rdd.api import errors, managedfields
+from rdd.apiserver import offload
 from rdd.apiserver.components import Core
 from rdd.apiserver.http import bodies, negotiation, options, responses
 from rdd.apiserver.http.request import AnyResponse, Request
@@ -19,9 +20,15 @@ async def create(core: Core, request: Request, resource: Resource) -> AnyRespons
             "create not allowed while custom resource definition is terminating",
             details={"group": resource.group, "kind": resource.plural},
         )
-    negotiated = negotiation.negotiate(request)
+    negotiated = negotiation.negotiate(request, has_protobuf=resource.has_protobuf)
     opts = options.write_options(request, "CreateOptions")
-    obj = bodies.decode_object(request, resource, field_validation=opts.field_validation)
+    obj = await offload.run(
+        len(request.body) + resource.strategy.work_bytes,
+        bodies.decode_object,
+        request,
+        resource,
+        field_validation=opts.field_validation,
+    )
     meta = metadata_of(obj)
     writes.check_namespace(resource, namespace, meta)
     write = writes.Write(

@@ -15,8 +15,8 @@ from rdd.apiserver.http import negotiation, options, responses
 from rdd.apiserver.http.options import DeleteOptions
 from rdd.apiserver.http.request import AnyResponse, Request
 from rdd.apiserver.resources import Resource
-from rdd.apiserver.state import codec, listing
-from rdd.apiserver.state.cache import CacheEntry
+from rdd.apiserver.state import codec, listing, quarantine
+from rdd.apiserver.state.entries import CacheEntry
 from rdd.apiserver.verbs import writes
 from rdd.store.contract import Delete, Put
 
@@ -24,7 +24,7 @@ from rdd.store.contract import Delete, Put
 async def delete(core: Core, request: Request, resource: Resource) -> AnyResponse:
     """Delete the object of the path."""
     info = request.info
-    negotiated = negotiation.negotiate(request)
+    negotiated = negotiation.negotiate(request, has_protobuf=resource.has_protobuf)
     opts = options.delete_options(request)
     namespace = info.namespace if resource.namespaced else ""
     last, is_removed = await remove(core, request, resource, namespace, info.name, opts)
@@ -32,7 +32,7 @@ async def delete(core: Core, request: Request, resource: Resource) -> AnyRespons
         (last,) = await resource.convert_entries([last])
         # As in Kubernetes, only this deprecated option makes a pending deletion Accepted.
         code = 202 if not is_removed and opts.orphan_dependents is False else 200
-        return responses.entry(core, request, resource, last, negotiated, status=code)
+        return await responses.entry(core, request, resource, last, negotiated, status=code)
     details = errors.object_details(resource.plural, resource.group, info.name)
     details["uid"] = last.decode()["metadata"]["uid"]
     status = {
@@ -42,7 +42,7 @@ async def delete(core: Core, request: Request, resource: Resource) -> AnyRespons
         "status": "Success",
         "details": details,
     }
-    return responses.value(request, status)
+    return responses.value(request, status, media=negotiated.media)
 
 
 async def remove(
@@ -57,7 +57,7 @@ async def remove(
     for _ in range(writes.MAX_ATTEMPTS):
         entry = resource.cache.get(namespace, name)
         if entry is None:
-            raise errors.NotFound.of(resource.plural, resource.group, name)
+            raise quarantine.missing(resource, namespace, name)
         (local,) = await resource.convert_entries([entry])
         old = resource.object(local)
         _check_preconditions(resource, entry, old, opts)
@@ -104,7 +104,8 @@ def _check_preconditions(
         return
     # Kubernetes names the kind here instead of the resource, except for namespaces and CRDs.
     what = resource.plural if in_two_steps else resource.kind
-    raise errors.Conflict.of(what, resource.group, entry.name, why)
+    group = resource.strategy.error_group
+    raise errors.Conflict.of(what, resource.group if group is None else group, entry.name, why)
 
 
 async def _remove_once(
@@ -183,13 +184,14 @@ async def delete_collection(core: Core, request: Request, resource: Resource) ->
     info = request.info
     if resource.namespaced and not info.namespace:
         raise errors.MethodNotAllowed()
-    negotiated = negotiation.negotiate(request)
+    negotiated = negotiation.negotiate(request, has_protobuf=resource.has_protobuf)
     list_opts = options.list_options(request, is_watch=False)
     opts = options.delete_options(request)
     page = await listing.select(core, request, resource, list_opts)
+    quarantine.warn(request, resource, info.namespace)
     for entry in page.entries:
         try:
             await remove(core, request, resource, entry.namespace, entry.name, opts)
         except errors.NotFound:
             continue  # deleted concurrently
-    return responses.page(core, request, resource, page, negotiated)
+    return await responses.page(core, request, resource, page, negotiated)

@@ -6,6 +6,7 @@ from rdd.apiserver.components import Core
 from rdd.apiserver.http import negotiation, options, responses
 from rdd.apiserver.http.request import AnyResponse, Request, Response
 from rdd.apiserver.resources import Resource
+from rdd.apiserver.state import quarantine
 from rdd.apiserver.state.revisions import check_not_future
 
 # "0" accepts any version; informers use it. The cache always has the newest.
@@ -24,7 +25,7 @@ async def get(core: Core, request: Request, resource: Resource) -> AnyResponse:
         and responses.is_plain(request)
     ):
         return Response(200, resource.full(entry) + b"\n")
-    negotiated = negotiation.negotiate(request)
+    negotiated = negotiation.negotiate(request, has_protobuf=resource.has_protobuf)
     if options.lenient_bool(request.query.get("export")):
         raise errors.BadRequest(
             "the export parameter, deprecated since v1.14, is no longer supported"
@@ -33,6 +34,6 @@ async def get(core: Core, request: Request, resource: Resource) -> AnyResponse:
     if version and version != "0":
         check_not_future(core, version)
     if entry is None:
-        raise errors.NotFound.of(resource.plural, resource.group, info.name)
+        raise quarantine.missing(resource, info.namespace if resource.namespaced else "", info.name)
     (entry,) = await resource.convert_entries([entry])
-    return responses.entry(core, request, resource, entry, negotiated)
+    return await responses.entry(core, request, resource, entry, negotiated)

@@ -13,14 +13,16 @@ from rdd.api import apply as ssa
 from rdd.api import decode, errors, jsonpatch, managedfields, mergepatch, strategic
 from rdd.api.mediatypes import APPLY_PATCH, JSON_PATCH, MERGE_PATCH
 from rdd.api.types import Object
+from rdd.api.yamlcodec import YamlDocument
+from rdd.apiserver import offload
 from rdd.apiserver.components import Core
 from rdd.apiserver.http import bodies, negotiation, options, responses
 from rdd.apiserver.http.request import AnyResponse, Request
-from rdd.apiserver.kinds.decoding import invalid_patch
+from rdd.apiserver.kinds.decoding import BodyDecoder, invalid_patch
 from rdd.apiserver.resources import Resource, metadata_of
-from rdd.apiserver.state.cache import CacheEntry
+from rdd.apiserver.state.entries import CacheEntry
 from rdd.apiserver.verbs import writes
-from rdd.base import gotext
+from rdd.base import goformat, gotext
 
 
 async def patch(
@@ -29,7 +31,7 @@ async def patch(
     """Patch the object of the path."""
     info = request.info
     media = check_patch_type(request, resource)
-    negotiated = negotiation.negotiate(request)
+    negotiated = negotiation.negotiate(request, has_protobuf=resource.has_protobuf)
     is_apply = media == APPLY_PATCH
     opts = options.write_options(request, "PatchOptions", is_apply=is_apply)
     write = writes.Write(
@@ -47,9 +49,9 @@ async def patch(
         is_apply=is_apply,
     )
     if is_apply:
-        builder: _Patch | _Apply = _Apply(write)
+        builder: ObjectPatch | _Apply = _Apply(write)
     else:
-        builder = _Patch(write, media)
+        builder = ObjectPatch(write, media)
     written = await writes.replace(write, builder.build, may_create=is_apply and not subresource)
     return await responses.written(core, request, written, negotiated)
 
@@ -62,12 +64,16 @@ def check_patch_type(request: Request, resource: Resource) -> str:
     return media
 
 
-class _Patch:
-    """JSON, merge or strategic merge patch."""
+class ObjectPatch:
+    """JSON, merge or strategic merge patch.
 
-    def __init__(self, write: writes.Write, media: str) -> None:
+    `decoder` decodes the result; None: that of the resource.
+    """
+
+    def __init__(self, write: writes.Write, media: str, decoder: BodyDecoder | None = None) -> None:
         self.write = write
         self.media = media
+        self._decoder = decoder or write.resource.decoder
         try:
             self.patch: Any = decode.decode_json(write.request.body)
         except errors.BadRequest as error:
@@ -79,39 +85,90 @@ class _Patch:
         """Return the stored object with the patch applied."""
         assert entry is not None and old is not None
         write, resource = self.write, self.write.resource
-        if self.media == JSON_PATCH:
-            new = jsonpatch.apply_json_patch(old, self.patch)
-        elif self.media == MERGE_PATCH:
-            new = mergepatch.apply_merge_patch(old, self.patch)
-        else:
-            new = strategic.apply_strategic_patch(old, self.patch, resource.node)
-        if not isinstance(new, dict):
-            raise invalid_patch(new, bodies.not_an_object(new))
-        obj = self._decode_patched(write, new)
+        size = writes.work_size(write, entry)
+        obj = await offload.run(size, self.patched, old)
         meta = metadata_of(obj)
         writes.check_name(write.name, meta)
         writes.check_namespace(resource, write.namespace, meta)
         return obj
 
-    def _decode_patched(self, write: writes.Write, new: Object) -> Object:
-        resource = write.resource
+    def patched(self, old: Object) -> Object:
+        """Return the object with the patch applied, decoded."""
+        new = self._apply(old, self.patch)
+        if not isinstance(new, dict):
+            raise invalid_patch(new, bodies.not_an_object(new))
+        if new is old:
+            # A patch without an operation; decoding changes its argument.
+            new = {**old, "metadata": {**old["metadata"]}}
+        return self._decode_patched(new, old)
+
+    def _apply(self, old: Object, patch: Any) -> Any:
+        strict = self.write.options.field_validation != "Ignore"
+        if self.media == JSON_PATCH:
+            return jsonpatch.apply_json_patch(old, patch, strict=strict)
+        if self.media == MERGE_PATCH:
+            return mergepatch.apply_merge_patch(old, patch, strict=strict)
+        return strategic.apply_strategic_patch(old, patch, self.write.resource.node)
+
+    def _decode_patched(self, new: Object, old: Object) -> Object:
+        write, decoder = self.write, self._decoder
         meta = new.get("metadata")
         sent = meta.get("managedFields") if isinstance(meta, dict) else None
         unknown: list[str] = []
-        obj = resource.decoder.decode_patched(new, unknown)
-        if resource.decoder.can_clear_managers:
+        text: str | None = None
+        if self.media in (JSON_PATCH, MERGE_PATCH):
+            obj = decoder.decode_patched(new, unknown, lambda: self._document(new, old))
+        else:
+            text = goformat.plain(self.patch)
+            obj = decoder.decode_merged(new, self.patch, unknown)
+        if decoder.can_clear_managers:
             bodies.keep_cleared(sent, obj)
         if write.options.field_validation == "Ignore":
             return obj
-        problems = bodies.duplicates(write.request.body, self.patch)
-        if self.media == JSON_PATCH:
-            problems = [f"json patch {p}" for p in problems]
-        problems += [f"unknown field {gotext.quote(p)}" for p in unknown]
+        problems = self._problems(unknown)
         if problems:
             if write.options.field_validation == "Strict":
-                raise invalid_patch(new, f"strict decoding error: {', '.join(problems)}")
+                detail = f"strict decoding error: {', '.join(problems)}"
+                raise invalid_patch(new, detail, text=text)
             write.request.warnings += problems
         return obj
+
+    def _problems(self, unknown: list[str]) -> list[str]:
+        """Return the strict errors of the patch itself, then those of the patched object."""
+        body = self.write.request.body
+        if self.media == JSON_PATCH:
+            problems = jsonpatch.strict_errors(self.patch, body)
+        else:
+            problems = bodies.duplicates(body, self.patch)
+        # The converter of strategic merge patches does not escape names.
+        is_strategic = self.media not in (JSON_PATCH, MERGE_PATCH)
+        names = [f'"{path}"' if is_strategic else gotext.quote(path) for path in unknown]
+        return problems + [f"unknown field {name}" for name in names]
+
+    def _document(self, new: Object, old: Object) -> Any:
+        """Return the patched object as Kubernetes prints it.
+
+        Members are sorted, except in values that a JSON patch inserts as a whole; numbers of the
+        patch stay as they are written.
+        """
+        written = decode.written_value(self.write.request.body)
+        try:
+            new = self._apply(old, written)
+        except errors.ApiError:
+            written = None  # a `test` compares numbers by their value
+        inserted = []
+        if self.media == JSON_PATCH and isinstance(written, list):
+            inserted = [id(op.get("value")) for op in written if isinstance(op, dict)]
+        return bodies.sorted_members(new, frozenset(inserted))
+
+
+def read_configuration(request: Request) -> YamlDocument:
+    """Return the document of an apply."""
+    try:
+        return bodies.read_yaml(request)
+    except errors.BadRequest as error:
+        reason = f"error converting YAML to JSON: {error.message}"
+        raise errors.BadRequest(f"error decoding YAML: {reason}") from None
 
 
 class _Apply:
@@ -119,10 +176,7 @@ class _Apply:
 
     def __init__(self, write: writes.Write) -> None:
         self.write = write
-        try:
-            document = bodies.read_yaml(write.request)
-        except errors.BadRequest as error:
-            raise errors.BadRequest(f"error decoding YAML: {error.message}") from None
+        document = read_configuration(write.request)
         self.patch: Any = document.value
         self._duplicates = list(document.duplicates)
 
@@ -140,7 +194,10 @@ class _Apply:
     async def build(self, entry: CacheEntry | None, old: Object | None) -> Object:
         """Return the stored object merged with the applied one."""
         write, resource = self.write, self.write.resource
-        new = ssa.apply(
+        size = writes.work_size(write, entry)
+        new = await offload.run(
+            size,
+            ssa.apply,
             live=old,
             patch=self.patch,
             node=resource.node,
@@ -155,7 +212,7 @@ class _Apply:
         )
         # Conflicts and values that do not fit the schema are reported before duplicate keys.
         self._report(self._duplicates)
-        obj = resource.decoder.decode_applied(new, self.patch)
+        obj = await offload.run(size, resource.decoder.decode_applied, new, self.patch)
         obj_meta = metadata_of(obj)
         writes.check_name(write.name, obj_meta)
         writes.check_namespace(resource, write.namespace, obj_meta)

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """PUT: replace an object, or one of its subresources."""
 
-from rdd.api import errors, managedfields
+from rdd.api import managedfields
 from rdd.api.types import Object
+from rdd.apiserver import offload
 from rdd.apiserver.components import Core
 from rdd.apiserver.http import bodies, negotiation, options, responses
 from rdd.apiserver.http.request import AnyResponse, Request
 from rdd.apiserver.resources import Resource, metadata_of
-from rdd.apiserver.state.cache import CacheEntry
-from rdd.apiserver.verbs import writes
+from rdd.apiserver.state.entries import CacheEntry
+from rdd.apiserver.verbs import metadata_update, writes
 
 
 async def update(
@@ -16,7 +17,7 @@ async def update(
 ) -> AnyResponse:
     """Replace the object of the path with the one in the body."""
     info = request.info
-    negotiated = negotiation.negotiate(request)
+    negotiated = negotiation.negotiate(request, has_protobuf=resource.has_protobuf)
     opts = options.write_options(request, "UpdateOptions")
     decoded: list[Object] = []
 
@@ -27,13 +28,15 @@ async def update(
         writes.check_name(info.name, meta)
         return obj
 
-    decoded.append(decode())
+    size = len(request.body) + resource.strategy.work_bytes
+    decoded.append(await offload.run(size, decode))
 
     async def build(entry: CacheEntry | None, old: Object | None) -> Object:
-        obj = decoded.pop() if decoded else decode()
+        obj = decoded.pop() if decoded else await offload.run(size, decode)
         meta = metadata_of(obj)
-        if entry is not None and old is not None:
-            _check_uid(resource, entry, meta.get("uid"), old["metadata"]["uid"])
+        # A precondition, which a missing object that would be created fails, too.
+        uid = old["metadata"]["uid"] if old else ""
+        metadata_update.check_uid(resource, write.namespace, write.name, meta.get("uid"), uid)
         return obj
 
     write = writes.Write(
@@ -50,17 +53,3 @@ async def update(
     may_create = resource.strategy.allow_create_on_update and not subresource
     written = await writes.replace(write, build, may_create=may_create)
     return await responses.written(core, request, written, negotiated)
-
-
-def _check_uid(resource: Resource, entry: CacheEntry, given: str | None, uid: str) -> None:
-    if not given or given == uid:
-        return
-    key = resource.cache.key(entry.namespace, entry.name)
-    raise errors.Conflict.of(
-        resource.plural,
-        resource.group,
-        entry.name,
-        f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, "
-        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {given}, "
-        f"UID in object meta: {uid}",
-    )

@@ -19,20 +19,30 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from rdd.api import errors, fielderrors, jsonpath, managedfields, metadata
+from rdd.api import errors, jsonpath, managedfields, metadata
 from rdd.api.fielderrors import FieldError
 from rdd.api.types import Object
+from rdd.apiserver import offload
 from rdd.apiserver.admission.chain import CREATE, UPDATE, AdmissionAttributes
 from rdd.apiserver.auth import escalation, rbac
 from rdd.apiserver.auth.authorizer import AuthorizationAttributes
-from rdd.apiserver.components import MAX_OBJECT_BYTES, Core
+from rdd.apiserver.components import Core
 from rdd.apiserver.http.options import WriteOptions
 from rdd.apiserver.http.request import Request
 from rdd.apiserver.resources import Resource, metadata_of
-from rdd.apiserver.state import codec
-from rdd.apiserver.state.cache import CacheEntry
-from rdd.base import gotext
-from rdd.store.contract import ABSENT, CompareFailed, Delete, Op, Put, Unavailable
+from rdd.apiserver.state import codec, quarantine
+from rdd.apiserver.state.entries import CacheEntry
+from rdd.apiserver.verbs import metadata_update
+from rdd.store.contract import (
+    ABSENT,
+    CompareFailed,
+    Delete,
+    Op,
+    Put,
+    StoreUnreachable,
+    Unavailable,
+    ValueTooLarge,
+)
 
 MAX_ATTEMPTS = 50
 _NAME_ATTEMPTS = 8
@@ -119,13 +129,20 @@ def check_name(name: str, meta: dict[str, Any]) -> None:
         )
 
 
+def work_size(write: Write, entry: CacheEntry | None = None) -> int:
+    """Return how much a write works on: its body, the stored object, a large schema."""
+    stored = len(entry.body) if entry is not None else 0
+    return len(write.request.body) + stored + write.resource.strategy.work_bytes
+
+
 # ---------------------------------------------------------------- new objects
 
 
 async def insert(write: Write, obj: Object) -> Written:
     """Store a new object."""
     core, resource, strategy = write.core, write.resource, write.resource.strategy
-    attributes, obj = await _mutate(write, CREATE, obj, None)
+    size = work_size(write)
+    attributes, obj = await _mutate(write, CREATE, obj, None, size)
     meta = metadata_of(obj)
     version = meta.pop("resourceVersion", None)
     if write.request.info.verb == "create":
@@ -144,24 +161,35 @@ async def insert(write: Write, obj: Object) -> Written:
         meta["generation"] = 1
     else:
         meta.pop("generation", None)
-    errs = metadata.validate_object_meta(
-        meta, namespaced=resource.namespaced, name_errors=strategy.name_errors
-    )
-    validation = strategy.validate(obj)
-    errs += validation.errors
-    if errs:
-        raise invalid(resource, obj, errs)
-    write.request.warnings += validation.warnings
+
+    def validate() -> list[str]:
+        errs = metadata.validate_object_meta(
+            meta, namespaced=resource.namespaced, name_errors=strategy.name_errors
+        )
+        validation = strategy.validate(obj, found=errs)
+        if strategy.validates_metadata:
+            errs += validation.errors
+        else:
+            errs = validation.errors or errs
+        if errs:
+            raise invalid(resource, obj, errs)
+        return validation.warnings
+
+    write.request.warnings += await offload.run(size, validate)
     attributes.object = obj
     attributes.name = attributes.name or meta["name"]
     if write.request.info.verb != "create":
         _check_may_create(write)
-    await core.admission.validate(attributes)
-    if version and version.isdigit() and version != "0" and not write.is_apply:
-        raise errors.ApiError(
-            "resourceVersion should not be set on objects to be created", code=500, reason=""
-        )
-    return await _commit_new(write, obj, regenerate=generated)
+    try:
+        await core.admission.validate(attributes)
+        if version and not write.is_apply and metadata_update.is_version(version):
+            raise errors.ApiError(
+                "resourceVersion should not be set on objects to be created", code=500, reason=""
+            )
+        return await _commit_new(write, obj, regenerate=generated)
+    finally:
+        if attributes.on_end is not None:
+            attributes.on_end()
 
 
 def _check_may_create(write: Write) -> None:
@@ -191,17 +219,24 @@ async def _commit_new(write: Write, obj: Object, *, regenerate: bool) -> Written
         stored = await encode(resource, obj)
         existing = resource.cache.get(write.namespace, name)
         if existing is None:
+            quarantine.check_free(resource, write.namespace, name)
             if write.options.dry_run:
                 return Written(resource, stored, created=True)
             key = resource.cache.key(write.namespace, name)
             strategy = resource.strategy
+            charges = write.request.charge() if write.request.charge is not None else []
             try:
                 revision = await core.store.commit(
-                    _conditional(Put(key, stored, ABSENT, strategy.ttl_s), write.request),
+                    [
+                        *_conditional(Put(key, stored, ABSENT, strategy.ttl_s), write.request),
+                        *charges,
+                    ],
                     durable=strategy.durable,
                 )
                 return Written(resource, codec.with_revision(stored, revision), created=True)
             except CompareFailed as failed:
+                if any(failed.key == charge.key for charge in charges):
+                    continue  # another create has been charged; the store has caught up
                 _check_condition(failed, key)
                 if failed.pending:
                     await core.store.settled(key)
@@ -236,7 +271,8 @@ async def replace(write: Write, build: Build, *, may_create: bool = False) -> Wr
         entry = resource.cache.get(write.namespace, write.name)
         if entry is None:
             if not may_create:
-                raise errors.NotFound.of(resource.plural, resource.group, write.name)
+                raise quarantine.missing(resource, write.namespace, write.name)
+            quarantine.check_free(resource, write.namespace, write.name)
             obj = await build(None, None)
             if not write.is_apply:
                 metadata_of(obj).pop("resourceVersion", None)
@@ -253,42 +289,31 @@ async def replace(write: Write, build: Build, *, may_create: bool = False) -> Wr
     raise errors.Conflict.of(resource.plural, resource.group, write.name)
 
 
-def _check_version(resource: Resource, name: str, version: str | None, entry: CacheEntry) -> None:
-    if not version or version == "0":
-        if not resource.strategy.allow_unconditional_update:
-            error = fielderrors.invalid(
-                "metadata.resourceVersion", 0, "must be specified for an update"
-            )
-            raise errors.Invalid.of(resource.plural, resource.group, name, [error])
-        return
-    if not version.isdigit():
-        detail = f"strconv.ParseUint: parsing {gotext.quote(version)}: invalid syntax"
-        error = fielderrors.invalid("metadata.resourceVersion", version, detail)
-        raise errors.Invalid.of(resource.kind, resource.group, name, [error])
-    if int(version) != entry.revision:
-        raise errors.Conflict.of(resource.plural, resource.group, name)
-
-
 async def _replace_once(
     write: Write, entry: CacheEntry, old: Object, obj: Object
 ) -> Written | None:
     """Try a write on the state of `entry`; return None if the state has changed."""
     core, resource, strategy = write.core, write.resource, write.resource.strategy
-    attributes, obj = await _mutate(write, UPDATE, obj, old)
+    size = work_size(write, entry)
+    attributes, obj = await _mutate(write, UPDATE, obj, old, size)
     meta, old_meta = metadata_of(obj), old["metadata"]
     # As in Kubernetes, webhooks are called before the version is compared.
-    _check_version(resource, write.name, meta.get("resourceVersion"), entry)
-    _keep_system_metadata(meta, old_meta, entry)
+    metadata_update.check_version(resource, write.name, meta.get("resourceVersion"), entry)
+    metadata_update.keep_system_metadata(meta, old_meta, entry)
     check_namespace(resource, write.namespace, meta)
     strategy.prepare_for_update(obj, old, subresource=write.subresource)
     meta = metadata_of(obj)
-    _count_generation(resource, obj, old)
-    errs = _metadata_update_errors(resource, meta, old_meta)
-    validation = strategy.validate_update(obj, old, subresource=write.subresource)
-    errs += validation.errors
-    if errs:
-        raise invalid(resource, obj, errs)
-    write.request.warnings += validation.warnings
+    metadata_update.count_generation(resource, obj, old)
+
+    def validate() -> list[str]:
+        errs = metadata_update.find_errors(resource, meta, old_meta)
+        validation = strategy.validate_update(obj, old, subresource=write.subresource, found=errs)
+        errs += validation.errors
+        if errs:
+            raise invalid(resource, obj, errs)
+        return validation.warnings
+
+    write.request.warnings += await offload.run(size, validate)
     attributes.object = obj
     await core.admission.validate(attributes)
     return await _commit_replacement(write, entry, obj)
@@ -336,6 +361,8 @@ async def commit(
 
     If a write that is not durable yet caused the conflict, wait until it is durable.
     """
+    if core.cache.damaged and isinstance(op, Delete):
+        quarantine.check_removable(core.cache.damaged, op.key)
     try:
         return await core.store.commit(_conditional(op, request), durable=durable)
     except CompareFailed as failed:
@@ -347,66 +374,23 @@ async def commit(
         raise storage_failed(error) from error
 
 
-def _keep_system_metadata(
-    meta: dict[str, Any], old_meta: dict[str, Any], entry: CacheEntry
-) -> None:
-    """Restore the members that clients cannot change."""
-    metadata.inherit_system_fields(meta, old_meta)
-    meta.pop("selfLink", None)
-    meta["resourceVersion"] = str(entry.revision)
-    if old_meta.get("generation") is None:
-        meta.pop("generation", None)
-    else:
-        meta["generation"] = old_meta["generation"]
-
-
-def _metadata_update_errors(
-    resource: Resource, meta: dict[str, Any], old_meta: dict[str, Any]
-) -> list[FieldError]:
-    """Return the errors of changed metadata, as often as Kubernetes reports them.
-
-    The pipeline of Kubernetes checks the metadata as that of a new object and as that of a
-    changed one; the kind then repeats either check or both.
-    """
-    changed = metadata.validate_object_meta_update(meta, old_meta)
-    if not changed and not meta.get("finalizers"):
-        return []  # Only finalizers have a format that the check of a change leaves out.
-    whole = metadata.validate_object_meta(
-        meta, namespaced=resource.namespaced, name_errors=_any_name
-    )
-    checks = {"whole": whole, "changed": changed}
-    found = whole + changed
-    for check in resource.strategy.repeated_metadata_checks:
-        found += checks[check]
-    return found
-
-
-def _any_name(name: str, *, is_prefix: bool) -> list[str]:
-    return []
-
-
-def _count_generation(resource: Resource, obj: Object, old: Object) -> None:
-    if not resource.strategy.has_generation:
-        return
-    ignored = {"kind", "apiVersion", "metadata"}
-    if resource.strategy.has_status:
-        ignored.add("status")
-    names = (obj.keys() | old.keys()) - ignored
-    if any(obj.get(n) != old.get(n) for n in names):
-        obj["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
-
-
 # ------------------------------------------------------------------- shared
 
 
 async def _mutate(
-    write: Write, operation: str, obj: Object, old: Object | None
+    write: Write, operation: str, obj: Object, old: Object | None, size: int
 ) -> tuple[AdmissionAttributes, Object]:
     """Record field owners and run mutating admission; return the object it results in."""
     resource, warnings = write.resource, write.request.warnings
-    resource.strategy.normalise(obj)
-    warnings += metadata.deduplicate_owner_references(metadata_of(obj))
-    _record_owner(write, obj, old)
+    now = write.core.now_text()  # here: a clock may need the event loop
+
+    def complete() -> list[str]:
+        resource.strategy.normalise(obj)
+        repeated = metadata.deduplicate_owner_references(metadata_of(obj))
+        _record_owner(write, obj, old, now)
+        return repeated
+
+    warnings += await offload.run(size, complete)
     attributes = write.attributes(operation, obj, old)
     if await write.core.admission.mutate(attributes):
         assert attributes.object is not None
@@ -418,7 +402,7 @@ async def _mutate(
     return attributes, obj
 
 
-def _record_owner(write: Write, obj: Object, old: Object | None) -> None:
+def _record_owner(write: Write, obj: Object, old: Object | None, now: str) -> None:
     """Record the field owners; an apply has recorded them already."""
     if write.is_apply:
         return
@@ -434,7 +418,7 @@ def _record_owner(write: Write, obj: Object, old: Object | None) -> None:
         manager=write.manager,
         api_version=resource.api_version,
         subresource=write.subresource,
-        now=write.core.now_text(),
+        now=now,
         reset=reset_fields(resource, write.subresource),
         empty=resource.empty,
     )
@@ -481,8 +465,8 @@ def reset_fields(resource: Resource, subresource: str) -> frozenset[str]:
 async def encode(resource: Resource, obj: Object) -> bytes:
     """Return the stored form; raise RequestEntityTooLarge above the limit."""
     stored = await resource.store_form(obj) if resource.converter else resource.encode(obj)
-    if len(stored) > MAX_OBJECT_BYTES:
-        raise errors.RequestEntityTooLarge(f"Request entity too large: limit is {MAX_OBJECT_BYTES}")
+    if len(stored) > codec.MAX_OBJECT_BYTES:
+        raise codec.too_large()
     return stored
 
 
@@ -499,5 +483,9 @@ def invalid(resource: Resource, obj: Object, errs: list[FieldError]) -> errors.I
 
 
 def storage_failed(error: Unavailable) -> errors.ApiError:
-    """Return the error for a failed commit: nothing was stored, a retry may succeed."""
+    """Return the error for a failed commit; a retry may succeed."""
+    if isinstance(error, ValueTooLarge):
+        return codec.too_large()
+    if isinstance(error, StoreUnreachable):
+        return errors.ServiceUnavailable(str(error), retry_after_s=1)
     return errors.InternalError.because(str(error))

@@ -8,33 +8,43 @@ regeneration. One candidate per line: text, tab, description.
 import importlib
 from collections.abc import Iterable, Sequence
 
+from rdd.cli.commands.candidates import Candidate, Words, offered
 from rdd.cli.commands.table import GLOBAL, ROOT
 from rdd.cli.framework.entry import take_instance
 from rdd.cli.framework.types import Call, Command, Flag, Group, visible
 
-Candidate = tuple[str, str]  # text, description
-
 
 def run(call: Call) -> int:
-    developer = call.environment.developer_mode
-    for text, description in candidates(call.args, developer=developer):
+    for text, description in candidates(call.args, call):
         call.out.write(f"{text}\t{description}\n")
     return 0
 
 
-def candidates(words: Sequence[str], *, developer: bool) -> list[Candidate]:
+def candidates(words: Sequence[str], call: Call) -> list[Candidate]:
     """Return the completions of the last of `words`, which may be empty."""
+    developer = call.environment.developer_mode
     *before, current = _without_equals(words) or [""]
+    if before == ["--instance"] or (not before and current.startswith("--instance=")):
+        form = "{}" if before else "--instance={}"
+        suffixes = offered("instances", call, Words((), current))
+        named = [(form.format(text), description) for text, description in suffixes]
+        return [candidate for candidate in named if candidate[0].startswith(current)]
     if not before and "--instance".startswith(current) and current.startswith("-"):
         instance = [("--instance", "choose another instance")]
     else:
         instance = []
-    _, before = take_instance(before)
+    suffix, before = take_instance(before)
+    if suffix:
+        call = call._replace(environment=call.environment.with_instance(suffix))
 
     node: Command | Group = ROOT
     pending: Flag | None = None  # a flag whose value comes next
+    arguments: list[str] = []
     for word in before:
         known = (*GLOBAL, *node.flags)
+        if isinstance(node, Command) and node.raw and not node.flags:
+            arguments.append(word)  # all words belong to another program
+            continue
         if pending is not None:
             pending = None
         elif word.startswith("-"):
@@ -44,31 +54,45 @@ def candidates(words: Sequence[str], *, developer: bool) -> list[Candidate]:
             if found is None:
                 return []
             node = found
-    if isinstance(node, Command) and node.raw:
+        else:
+            arguments.append(word)
+    if isinstance(node, Command) and node.raw and not _may_complete(node, arguments):
         return []
-    return instance + _fitting(node, current, pending, developer=developer)
+    words_now = Words(tuple(arguments), current)
+    return instance + _fitting(node, words_now, pending, call, developer=developer)
+
+
+def _may_complete(command: Command, arguments: Sequence[str]) -> bool:
+    """Return whether the words of a raw command are still ours, or another program's source."""
+    return bool(command.completes) and (not command.flags or not arguments)
 
 
 def _fitting(
-    node: Command | Group, current: str, pending: Flag | None, *, developer: bool
+    node: Command | Group, words: Words, pending: Flag | None, call: Call, *, developer: bool
 ) -> list[Candidate]:
+    current = words.current
     flags = visible((*GLOBAL, *node.flags), developer=developer)
-    offered: Iterable[Candidate]
+    choices: Iterable[Candidate]
     if pending is not None:
-        offered = ((value, "") for value in pending.values)
+        choices = ((value, "") for value in pending.values)
+    elif isinstance(node, Command) and node.raw and not node.flags:
+        choices = offered(node.completes, call, words)
     elif current.startswith("--") and "=" in current:
         name = current[2:].partition("=")[0]
-        offered = (
+        choices = (
             (f"--{f.name}={value}", "") for f in flags if f.name == name for value in f.values
         )
     elif current.startswith("-"):
-        offered = ((f"--{f.name}", f.help) for f in flags)
+        choices = ((f"--{f.name}", f.help) for f in flags)
     elif isinstance(node, Group):
-        offered = ((m.name, m.summary) for m in visible(node.members, developer=developer))
+        choices = ((m.name, m.summary) for m in visible(node.members, developer=developer))
+    elif node.completes:
+        given = set(words.before)
+        choices = (c for c in offered(node.completes, call, words) if c[0] not in given)
     else:
         module = importlib.import_module(node.module)
-        offered = ((text, "") for text in getattr(module, "complete", tuple)())
-    return [candidate for candidate in offered if candidate[0].startswith(current)]
+        choices = ((text, "") for text in getattr(module, "complete", tuple)())
+    return [candidate for candidate in choices if candidate[0].startswith(current)]
 
 
 def _expecting_value(word: str, known: Sequence[Flag]) -> Flag | None:

@@ -13,25 +13,44 @@ from rdd.cli.framework.types import Call
 
 _BASH = r"""# bash completion for rdd
 _rdd() {
-    local line program=${COMP_WORDS[0]/#\~\//$HOME/}
+    local line text words typed program=${COMP_WORDS[0]/#\~\//$HOME/}
     COMPREPLY=()
+    # bash splits words at = and :, and replaces only the part behind the last of them.
+    read -ra words <<< "${COMP_LINE:0:COMP_POINT}"
+    [[ ${COMP_LINE:0:COMP_POINT} == *[[:space:]] ]] && words+=("")
+    typed=${words[${#words[@]} - 1]}
+    typed=${typed%"${typed##*[=:]}"}
     while IFS= read -r line; do
-        COMPREPLY+=("${line%%$'\t'*}")
-    done < <("$program" __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+        text=${line%%$'\t'*}
+        COMPREPLY+=("${text#"$typed"}")
+    done < <("$program" __complete "${words[@]:1}" 2>/dev/null)
+    [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null
+    return 0
 }
-complete -F _rdd rdd
+complete -o default -F _rdd rdd
 """
 
 _ZSH = r"""#compdef rdd
 # zsh completion for rdd
 _rdd() {
     local line value
-    local -a candidates
+    local -a candidates assignments
     while IFS= read -r line; do
         value=${line%%$'\t'*}
-        candidates+=("${value//:/\\:}:${line#*$'\t'}")
+        if [[ $value == *= ]]; then
+            assignments+=("${value//:/\\:}:${line#*$'\t'}")
+        else
+            candidates+=("${value//:/\\:}:${line#*$'\t'}")
+        fi
     done < <("${words[1]/#\~\//$HOME/}" __complete "${(@)words[2,CURRENT]}" 2>/dev/null)
-    _describe -t values rdd candidates
+    if (( $#candidates + $#assignments == 0 )); then
+        _files
+        return
+    fi
+    local matched=1
+    (( $#candidates )) && _describe -t values rdd candidates && matched=0
+    (( $#assignments )) && _describe -t properties rdd assignments -S '' && matched=0
+    return $matched
 }
 if [ "${funcstack[1]}" = "_rdd" ]; then
     _rdd "$@"

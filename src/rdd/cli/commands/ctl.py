@@ -2,13 +2,20 @@
 """`rdd ctl …`: kubectl for the control plane of the instance.
 
 Starts the control plane if it is not running and overrides KUBECONFIG with its
-kubeconfig. `wait-condition` is rdd's own subcommand; kubectl, the real or the built-in
+kubeconfig. A verb that only reads does not create an instance that the user named: the
+name may be mistyped. `wait-condition` is rdd's own subcommand; kubectl, the real or the built-in
 one, handles everything else.
 """
 
 from collections.abc import Sequence
 
+from rdd.cli.framework.existing import is_named, require_instance
 from rdd.cli.framework.types import Call
+
+_READING = (
+    "api-resources", "api-versions", "auth", "cluster-info", "describe", "diff", "events",
+    "explain", "get", "logs", "top", "version",
+)  # fmt: skip
 
 
 def run(call: Call) -> int:
@@ -17,6 +24,8 @@ def run(call: Call) -> int:
 
         return wait_condition(call)
     if not asks_for_help(call.args):
+        if _is_reading(call.args) and is_named(call):
+            require_instance(call)
         from rdd.cli.framework.autostart import ensure_running
 
         ensure_running(call)
@@ -24,6 +33,13 @@ def run(call: Call) -> int:
 
     config = str(call.instance.config)
     return run_kubectl(call, {**call.environment.variables, "KUBECONFIG": config})
+
+
+def _is_reading(args: Sequence[str]) -> bool:
+    """Return whether kubectl's verb only reads; `wait` may wait for what is created later."""
+    from rdd.kubectl.flags import split_verb
+
+    return split_verb(args)[0] in _READING
 
 
 def asks_for_help(args: Sequence[str]) -> bool:

@@ -31,12 +31,10 @@ def run(call: Call) -> int:
     words = list(call.args)
     if words[:1] in (["-h"], ["--help"]):
         from rdd.cli.framework.dispatch import match
-        from rdd.cli.framework.help import help_text
+        from rdd.cli.framework.help import show_help
 
         found = match(["run"])
-        call.out.write(
-            help_text(found.path, found.target, developer=call.environment.developer_mode)
-        )
+        show_help(call, found.path, found.target)
         return 0
     if words[:1] == ["--"]:
         del words[0]

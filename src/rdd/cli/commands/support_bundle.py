@@ -29,5 +29,7 @@ def run(call: Call) -> int:
         bundle.write(path)
     except OSError as error:
         raise CommandError(f"failed to write {quote(str(path))}: {error.strerror}") from error
+    for line in bundle.contents:
+        call.log.info(line.strip())
     call.out.write(f"{path}\n")
     return 0

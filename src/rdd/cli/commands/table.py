@@ -7,10 +7,13 @@ Commands without an implementation have no entry: `rdd` rejects them as unknown.
 """
 
 from rdd.cli.commands.app.table import APP_COMMANDS
+from rdd.cli.commands.cache.table import CACHE
 from rdd.cli.commands.engine.table import ENGINE_COMMANDS
 from rdd.cli.commands.limavm.table import LIMAVM
 from rdd.cli.commands.service.table import SERVICE
+from rdd.cli.commands.trash.table import TRASH
 from rdd.cli.framework.types import Command, Flag, Group
+from rdd.cli.framework.usual_flags import output
 
 HELP = Flag("help", "show this help", kind="bool", short="h")
 
@@ -46,6 +49,7 @@ ROOT = Group(
         ),
     ),
     members=(
+        CACHE,
         Command(
             "completion",
             "rdd.cli.commands.completion",
@@ -63,8 +67,30 @@ ROOT = Group(
             "except `wait-condition TYPE[.GROUP]/NAME CONDITION[=STATUS]`, which waits for "
             "a condition.",
             usage="[ARGS…]",
+            completes="ctl",
             raw=True,
-            visibility="developer",
+        ),
+        Command(
+            "dashboard",
+            "rdd.cli.commands.dashboard",
+            "Open the dashboard in the browser",
+            "Starts the control plane if it is not running. A link that works once, within 60 s,\n"
+            "logs the browser in. BROWSER selects the browser.",
+            flags=(
+                Flag("print-url", "print the login link instead of opening it", kind="bool"),
+                Flag(
+                    "viewer",
+                    "log in as a viewer: state and figures, but no logs, files, environment "
+                    "values or changes",
+                    kind="bool",
+                ),
+                Flag(
+                    "loopback",
+                    "use 127.0.0.1 in the link, for browsers that do not resolve names "
+                    "below .localhost",
+                    kind="bool",
+                ),
+            ),
         ),
         Command(
             "help",
@@ -102,12 +128,21 @@ ROOT = Group(
             "Passes all arguments to kubectl. Ignores links to rdd named kubectl; without another "
             "kubectl on PATH\nthe built-in client runs.",
             usage="[ARGS…]",
+            completes="kubectl",
             raw=True,
+        ),
+        Command(
+            "ls",
+            "rdd.cli.commands.ls",
+            "List the instances with their state, engine, ports, disk and memory",
+            "Never starts anything.",
+            flags=(output(),),
         ),
         *APP_COMMANDS,
         *ENGINE_COMMANDS,
         LIMAVM,
         SERVICE,
+        TRASH,
         Command(
             "support-bundle",
             "rdd.cli.commands.support_bundle",

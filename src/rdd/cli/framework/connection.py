@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 from rdd.api.types import Object
 from rdd.cli.framework.errors import FAILED, REJECTED, CommandError
 from rdd.cli.framework.types import Call
+from rdd.cli.framework.wording import plain
 
 if TYPE_CHECKING:
+    from rdd.cli.framework.progress import Progress
     from rdd.client.blocking import Connection
 
 _REJECTIONS = (400, 403, 422)
@@ -23,29 +25,44 @@ _PAUSE_S = 0.2  # before a watch that broke is begun again
 
 
 @contextlib.contextmanager
-def connected(call: Call, *, start: bool = True) -> Iterator["Connection"]:
+def connected(
+    call: Call,
+    *,
+    start: bool = True,
+    creates: bool = True,
+    timeout_s: float | None = None,
+    progress: "Progress | None" = None,
+) -> Iterator["Connection"]:
     """Connect to the control plane; start it first unless `start` is false.
 
-    Errors of the server and of the connection become CommandError.
+    With `creates=False` an instance that does not exist is an error. Errors of the server and
+    of the connection become CommandError. `timeout_s` limits each wait for the server; a
+    control plane that hangs never responds. `progress` shows a start of the control plane.
     """
     from rdd.api.errors import ApiError
     from rdd.client.blocking import Connection
     from rdd.client.errors import ClientError
     from rdd.client.kubeconfig import load
 
+    if not creates:
+        from rdd.cli.framework.existing import require_instance
+
+        require_instance(call)
     if start:
         from rdd.cli.framework.autostart import ensure_running
 
-        ensure_running(call)
+        ensure_running(call, progress)
     try:
-        connection = Connection(load(call.instance.config), on_warning=_print_warning)
+        connection = Connection(
+            load(call.instance.config), timeout_s=timeout_s, on_warning=_print_warning
+        )
         try:
             yield connection
         finally:
             connection.close()
     except ApiError as error:
         code = REJECTED if error.code in _REJECTIONS else FAILED
-        raise CommandError(error.message, exit_code=code) from error
+        raise CommandError(plain(error.message), exit_code=code) from error
     except ClientError as error:
         raise CommandError(_unavailable(call) or str(error)) from error
 

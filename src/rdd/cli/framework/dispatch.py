@@ -46,9 +46,14 @@ def match(words: Sequence[str], *, root: Group = ROOT) -> Match:
 
 def unknown_command(name: str, path: Sequence[str], group: Group) -> CommandError:
     """Return the error for a name that is not a member of `group`."""
-    names = ", ".join(sorted(m.name for m in group.members if m.visibility == "shown"))
+    from rdd.cli.framework.suggestions import did_you_mean
+
+    shown = [m for m in group.members if m.visibility == "shown"]
+    known = [name for m in shown for name in (m.name, *m.aliases)]
+    hint = did_you_mean(name, known, form=f"{command_path(path)} {{}}")
     return CommandError(
-        f"unknown command {quote(name)} for {quote(command_path(path))}; valid commands: {names}"
+        f"unknown command {quote(name)} for {quote(command_path(path))}; "
+        + (hint or f"valid commands: {', '.join(sorted(m.name for m in shown))}")
     )
 
 

@@ -3,7 +3,7 @@
 
 In order: the name of the executable (`kubectl`, `yq`), `--instance` as the very first
 argument, global flags and the command, the log, the command itself. Every failure ends
-here as one line on stderr and a documented exit code.
+here as one line on stderr and a documented exit code; Ctrl-C ends in `rdd.host.interrupts`.
 """
 
 import importlib
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TextIO
 from rdd.base.gotext import quote
 from rdd.cli.framework.dispatch import Match, match
 from rdd.cli.framework.environment import Environment
-from rdd.cli.framework.errors import BROKEN_PIPE, FAILED, INTERRUPTED, CommandError
+from rdd.cli.framework.errors import BROKEN_PIPE, FAILED, CommandError
 from rdd.cli.framework.logline import Format, Log, parse_format
 from rdd.cli.framework.program import Program, program
 from rdd.cli.framework.types import Call, Command
@@ -62,8 +62,6 @@ def run(
         place = quote(str(error.filename)) if error.filename else "stdout"  # streams have no name
         log.failure(f"cannot use {place}: {error.strerror or error}", exit_code=FAILED)
         return FAILED
-    except KeyboardInterrupt:
-        return INTERRUPTED
     except Exception as error:
         return report_unexpected(error, log, _shows_tracebacks(words, environ), stderr)
 
@@ -157,11 +155,9 @@ def _execute(found: Match, call: Call) -> int:
         return show(call, found.flags.text("version"))
     raw = isinstance(found.target, Command) and found.target.raw
     if not isinstance(found.target, Command) or (found.flags.truth("help") and not raw):
-        from rdd.cli.framework.help import help_text
+        from rdd.cli.framework.help import show_help
 
-        call.out.write(
-            help_text(found.path, found.target, developer=call.environment.developer_mode)
-        )
+        show_help(call, found.path, found.target)
         if isinstance(found.target, Command) and found.target.has_details:
             details = importlib.import_module(found.target.module).help_details(call)
             call.out.write(f"\n{details}\n")

@@ -8,7 +8,7 @@ the imports behind a value are deferred for the same reason.
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from rdd.base.gotext import parse_bool, quote
 from rdd.cli.framework.errors import CommandError
@@ -18,6 +18,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rdd.instance import Instance, System
+
+
+DEFAULT_WIDTH = 80
+
+
+def terminal_width(stream: TextIO) -> int:
+    """Return the columns of a terminal; 0 for anything else."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):  # io.UnsupportedOperation is both
+        return 0
 
 
 class Environment(NamedTuple):
@@ -66,6 +77,13 @@ class Environment(NamedTuple):
             return parse_level(variable, source="RDD_LOG_LEVEL")
         return "debug" if self.developer_mode else "warning"
 
+    def width(self, stream: TextIO) -> int:
+        """Return the columns for help: COLUMNS, else those of the terminal, else 80."""
+        columns = self.variables.get("COLUMNS", "")
+        if columns.isascii() and columns.isdigit() and 0 < len(columns) < 5 and int(columns):
+            return int(columns)
+        return terminal_width(stream) or DEFAULT_WIDTH
+
     @property
     def keep_logs(self) -> bool:
         """Return whether rotated logs are kept forever."""
@@ -104,7 +122,7 @@ class Environment(NamedTuple):
         if not text:
             raise CommandError(f"{variable} is not set; it must name your home directory")
         home = _plain_path(variable, text)
-        # A missing home directory is valid here: the first write reports it.
+        # A missing home directory is valid here: a command that creates an instance rejects it.
         try:
             os.scandir(home).close()
         except FileNotFoundError:

@@ -6,7 +6,7 @@ REJECTED = 3  # the API server refused a write: 400, 403 or 422
 TIMED_OUT = 4  # a wait ended at its deadline
 VERSION_MISMATCH = 5  # the running daemon is of another version
 BROKEN_PIPE = 141  # the reader of stdout went away: 128 + SIGPIPE, as the shell reports it
-INTERRUPTED = 130  # Ctrl-C: 128 + SIGINT
+# 130 after Ctrl-C: rdd.host.interrupts
 
 
 class CommandError(Exception):

@@ -26,9 +26,12 @@ class Parser(FlagParser):
             return CommandError(
                 f"{problem}; it is only accepted as the first argument: rdd --instance NAME …"
             )
-        shown = (flag.name for flag in self.declared.values() if flag.visibility != "hidden")
+        from rdd.cli.framework.suggestions import did_you_mean
+
+        shown = [flag.name for flag in self.declared.values() if flag.visibility != "hidden"]
+        hint = did_you_mean(name, shown, form="--{}") if len(name) > 1 else ""
         names = ", ".join(sorted(f"--{flag}" for flag in shown))
-        return CommandError(f"{problem}{self._suffix}; valid flags: {names}")
+        return CommandError(f"{problem}{self._suffix}; " + (hint or f"valid flags: {names}"))
 
     def missing_value(self, problem: str) -> CommandError:
         return CommandError(f"{problem}{self._suffix}")

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd help`, and every `--help` text, rendered from the command table."""
+"""`rdd help`, and every `--help` text, rendered from the command table at the terminal's width."""
 
 from collections.abc import Sequence
 
 from rdd.base.gotext import quote
 from rdd.cli.commands.table import GLOBAL, HELP, ROOT
 from rdd.cli.framework.dispatch import unknown_command
+from rdd.cli.framework.environment import DEFAULT_WIDTH
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.types import Call, Command, Flag, Group, command_path, visible
+
+_MIN_TEXT = 20  # columns of text on a terminal that is too narrow
 
 
 def run(call: Call) -> int:
@@ -20,31 +23,55 @@ def run(call: Call) -> int:
         if found is None:
             raise unknown_command(name, path, target)
         path, target = (*path, found.name), found
-    call.out.write(help_text(path, target, developer=call.environment.developer_mode))
+    show_help(call, path, target)
     return 0
 
 
-def help_text(path: Sequence[str], target: Command | Group, *, developer: bool) -> str:
-    parts = [target.summary, target.description, _usage(path, target)]
+def show_help(call: Call, path: Sequence[str], target: Command | Group) -> None:
+    """Print the help of a command or group."""
+    environment = call.environment
+    call.out.write(
+        help_text(
+            path,
+            target,
+            developer=environment.developer_mode,
+            width=environment.width(call.out),
+        )
+    )
+
+
+def help_text(
+    path: Sequence[str],
+    target: Command | Group,
+    *,
+    developer: bool,
+    width: int = DEFAULT_WIDTH,
+) -> str:
+    parts = [
+        _wrapped(target.summary, width),
+        _wrapped(target.description, width),
+        _usage(path, target),
+    ]
     if target.aliases:
         parts.append(f"Aliases:\n  {', '.join((target.name, *target.aliases))}")
     own: tuple[Flag, ...] = ()
     inherited: tuple[Flag, ...] = ()
     if isinstance(target, Group):
         members = [(m.name, m.summary) for m in visible(target.members, developer=developer)]
-        parts.append("Commands:\n" + _columns(members))
+        parts.append("Commands:\n" + _columns(members, width))
         own = (*GLOBAL, *target.flags)
     elif not target.raw:
         own, inherited = (HELP, *target.flags), tuple(f for f in GLOBAL if f is not HELP)
     for title, flags in (("Flags", own), ("Global flags", inherited)):
         if rows := [_flag_row(flag) for flag in visible(flags, developer=developer)]:
-            parts.append(f"{title}:\n" + _columns(rows))
+            parts.append(f"{title}:\n" + _columns(rows, width))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def flag_table(flags: Sequence[Flag], *, developer: bool) -> str:
-    """Return one line per flag, sorted by name."""
-    return _columns([_flag_row(flag) for flag in visible(flags, developer=developer)]) + "\n"
+def flag_table(flags: Sequence[Flag], *, developer: bool, width: int = DEFAULT_WIDTH) -> str:
+    """Return the flags with their meaning, sorted by name."""
+    rows = [_flag_row(flag) for flag in visible(flags, developer=developer)]
+    return _columns(rows, width) + "\n"
 
 
 def _usage(path: Sequence[str], target: Command | Group) -> str:
@@ -65,6 +92,28 @@ def _flag_row(flag: Flag) -> tuple[str, str]:
     return name, f"{flag.help} (default {flag.default})" if has_default else flag.help
 
 
-def _columns(rows: Sequence[tuple[str, str]]) -> str:
-    width = max(len(left) for left, _ in rows)
-    return "\n".join(f"  {left:<{width}}  {right}" for left, right in rows)
+def _columns(rows: Sequence[tuple[str, str]], width: int) -> str:
+    import textwrap
+
+    left = max(len(name) for name, _ in rows)
+    indent = " " * (left + 4)
+    lines: list[str] = []
+    for name, text in rows:
+        lines += textwrap.wrap(
+            text,
+            max(width, len(indent) + _MIN_TEXT),
+            initial_indent=f"  {name:<{left}}  ",
+            subsequent_indent=indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    return "\n".join(lines)
+
+
+def _wrapped(text: str, width: int) -> str:
+    """Fill a text to the width; a line break in a declaration is a space."""
+    import textwrap
+
+    return textwrap.fill(
+        text, max(width, _MIN_TEXT), break_long_words=False, break_on_hyphens=False
+    )

@@ -2,8 +2,10 @@
 """Bridge from `logging` to the log lines of the command."""
 
 import logging
+from collections.abc import Callable
 
 from rdd.cli.framework.logline import Level, Log
+from rdd.host.log_limits import RateLimit
 
 _LEVELS: tuple[tuple[int, Level], ...] = (
     (logging.ERROR, "error"),
@@ -14,20 +16,28 @@ _LEVELS: tuple[tuple[int, Level], ...] = (
 
 
 class LogHandler(logging.Handler):
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log, *, after: Callable[[], None] | None = None) -> None:
+        """Write to a log; `after` is called after each line."""
         super().__init__()
         self._log = log
+        self._after = after
+        self.addFilter(RateLimit())
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one record; a traceback follows its message on the same line, quoted."""
         level: Level = next((name for number, name in _LEVELS if record.levelno >= number), "trace")
         self._log.write(level, self.format(record))
+        if self._after is not None:
+            self._after()
 
 
-def forward_logging(log: Log) -> None:
-    """Send all records of this process to the command's log."""
+def forward_logging(log: Log, *, after: Callable[[], None] | None = None) -> None:
+    """Send all records of this process to the command's log, within a rate per message."""
     logging.basicConfig(
-        handlers=[LogHandler(log)], level=logging.DEBUG, format="%(message)s", force=True
+        handlers=[LogHandler(log, after=after)],
+        level=logging.DEBUG,
+        format="%(message)s",
+        force=True,
     )
     for noisy in ("asyncio", "aiohttp"):
         logging.getLogger(noisy).setLevel(logging.WARNING)

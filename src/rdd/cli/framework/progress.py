@@ -12,22 +12,32 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TextIO
 
 from rdd.cli.framework.types import Call
+from rdd.cli.framework.wording import plain
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _INTERVAL_S = 0.1
+_SOURCE_INTERVAL = 5  # frames between two looks at a source of details
+LONG_S = 2.0
+"""A wait of this duration shows its progress."""
 _CLEAR = "\r\x1b[K"
 _WIDTH = 80  # fallback if the terminal does not report its width
 
 
 class Progress:
-    """The phases of one command. `live` is the terminal to draw on, or None."""
+    """The phases of one command. `live` is the terminal to draw on, or None.
 
-    def __init__(self, live: TextIO | None = None) -> None:
+    Nothing is drawn before `delay_s`: a command that is usually quick stays silent.
+    """
+
+    def __init__(self, live: TextIO | None = None, *, delay_s: float = 0.0) -> None:
         self._live = live
+        self._delay_s = delay_s
+        self._source: Callable[[], str] | None = None
+        self._step = ""
         self._lock = threading.Lock()
         self._name = ""
         self._detail = ""
@@ -43,11 +53,20 @@ class Progress:
             if name != self._name:
                 self._complete("✓")
                 self._name, self._began_phase = name, time.monotonic()
-            self._detail = detail.partition("\n")[0]
+            self._detail = plain(detail.partition("\n")[0])
             self._draw(0)
         if self._live is not None and self._thread is None:
             self._thread = threading.Thread(target=self._spin, name="rdd-progress", daemon=True)
             self._thread.start()
+
+    def detail(self, text: str) -> None:
+        """Change the detail of the present phase."""
+        with self._lock:
+            self._detail = plain(text.partition("\n")[0])
+
+    def watch(self, source: Callable[[], str]) -> None:
+        """Show what `source` returns beside the phase; it is called twice a second."""
+        self._source = source
 
     def end(self, mark: str = "✓") -> None:
         """Complete the last phase."""
@@ -63,7 +82,7 @@ class Progress:
     def aside(self) -> Iterator[None]:
         """Clear the live line while other output is written; it is redrawn below."""
         with self._lock:
-            if self._live is not None and self._name:
+            if self._live is not None and self._name and self._is_shown():
                 self._live.write(_CLEAR)
                 self._live.flush()
             yield
@@ -79,7 +98,7 @@ class Progress:
             return
         seconds = time.monotonic() - self._began_phase
         self.finished.append((self._name, seconds))
-        if self._live is not None:
+        if self._live is not None and self._is_shown():
             self._live.write(f"{_CLEAR}{mark} {self._name}  {seconds:.1f} s\n")
             self._live.flush()
 
@@ -87,18 +106,23 @@ class Progress:
         count = 0
         while not self._done.wait(_INTERVAL_S):
             count += 1
+            if self._source is not None and count % _SOURCE_INTERVAL == 0:
+                self._step = self._source()
             with self._lock:
                 self._draw(count)
 
     def _draw(self, count: int) -> None:
-        if self._live is None or not self._name:
+        if self._live is None or not self._name or not self._is_shown():
             return
         seconds = time.monotonic() - self._began_phase
         text = f"{_FRAMES[count % len(_FRAMES)]} {self._name}  {seconds:.1f} s"
-        if self._detail:
-            text += f"  {self._detail}"
+        if details := ", ".join(filter(None, (self._detail, self._step))):
+            text += f"  {details}"
         self._live.write(_CLEAR + text[: _width(self._live) - 1])
         self._live.flush()
+
+    def _is_shown(self) -> bool:
+        return time.monotonic() - self._began >= self._delay_s
 
 
 def _width(terminal: TextIO) -> int:
@@ -109,11 +133,11 @@ def _width(terminal: TextIO) -> int:
 
 
 @contextlib.contextmanager
-def shown(call: Call) -> Iterator[Progress]:
+def shown(call: Call, *, delay_s: float = 0.0) -> Iterator[Progress]:
     """Show the progress of a command: on a terminal, and not when it also logs."""
     is_terminal = sys.stderr.isatty() and call.environment.variables.get("TERM") != "dumb"
     is_live = is_terminal and call.log.level in ("fatal", "error", "warning")
-    progress = Progress(sys.stderr if is_live else None)
+    progress = Progress(sys.stderr if is_live else None, delay_s=delay_s)
     try:
         yield progress
     except BaseException:

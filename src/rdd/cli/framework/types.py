@@ -4,7 +4,8 @@
 A `Command` is data, so that parsing, help, completion and the documentation guard read
 the same table. The code of a command is the function `run(call: Call) -> int` in its
 own module, which returns the exit code. The module may define
-`complete() -> Iterable[str]` for its first argument, and `help_details(call: Call) ->
+`complete() -> Iterable[str]` for its arguments; `completes` names a source of candidates
+that several commands share. It may define `help_details(call: Call) ->
 str` for help that is only available at run time.
 
 These types are named tuples: a dataclass takes seven times as long to define (0.5 ms
@@ -41,6 +42,7 @@ class Command(NamedTuple):
     raw: bool = False  # every argument belongs to another program; nothing is parsed
     has_details: bool = False  # its module has `help_details(call) -> str` for the end of the help
     visibility: Visibility = "shown"
+    completes: str = ""  # source of candidates for its arguments, in commands/candidates.py
 
 
 class Group(NamedTuple):

@@ -6,6 +6,8 @@ from rdd.cli.framework.types import Flag
 WAIT = Flag("wait", "wait for completion", kind="bool", default="true")
 TIMEOUT = Flag("timeout", "maximum time to wait; 0 means no limit", "duration", "5m")
 FOLLOW = Flag("follow", "stream output until interrupted", kind="bool", short="f")
+YES = Flag("yes", "do not ask for confirmation", kind="bool", short="y")
+NO_TRASH = Flag("no-trash", "free the space at once; it cannot be restored", kind="bool")
 SHELL_FLAGS = (
     Flag("shell", "shell to run (default: the login shell of the user)"),
     Flag("workdir", "working directory"),

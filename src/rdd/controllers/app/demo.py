@@ -11,12 +11,13 @@ that a large count does not occupy the server.
 
 from collections.abc import Mapping
 
-from aiohttp import web
-
 from rdd.api import errors, timestamps
 from rdd.api.types import Object
 from rdd.base.gotext import quote
 from rdd.controllers.environment import ControllerEnvironment
+from rdd.http.exchange import Exchange
+from rdd.http.responses import Response
+from rdd.http.websocket import HandshakeError, WebSocket
 from rdd.kinds.crd import definition_of
 from rdd.kinds.demo import Demo
 from rdd.runtime import (
@@ -125,23 +126,25 @@ class DemoReconciler:
             pass
 
 
-async def hello(request: web.BaseRequest, rest: str) -> web.StreamResponse:
+async def hello(exchange: Exchange, rest: str) -> Response | None:
     """Show the request."""
     lines = ["Hello, world!"]
-    for name in sorted({_canonical(name) for name in request.headers} - {"Host"}):
-        values = " ".join(quote(value) for value in request.headers.getall(name))
+    for name in sorted({_canonical(name) for name in exchange.headers} - {"Host"}):
+        values = " ".join(quote(value) for value in exchange.headers.getall(name))
         lines.append(f"{name} = [{values}]")
     lines.append(f"Path = {quote(rest)}")
-    return web.Response(text="\n".join([*lines, ""]))
+    return Response.text("\n".join([*lines, ""]))
 
 
-async def websocket(request: web.BaseRequest, rest: str) -> web.StreamResponse:
+async def websocket(exchange: Exchange, rest: str) -> Response | None:
     """Send one message."""
-    response = web.WebSocketResponse()
-    await response.prepare(request)
-    await response.send_str("hello from websocket\n")
-    await response.close()
-    return response
+    try:
+        socket = WebSocket.accept(exchange)
+    except HandshakeError as error:
+        return error.response
+    await socket.send("hello from websocket\n")
+    await socket.close()
+    return None
 
 
 def _canonical(name: str) -> str:

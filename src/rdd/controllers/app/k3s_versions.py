@@ -20,10 +20,8 @@ from rdd.kinds.app import App
 from rdd.runtime import (
     DELETE,
     AdmissionRequest,
-    Change,
     Context,
     Controller,
-    Denied,
     ObjectKey,
     Result,
     controller_of,
@@ -39,6 +37,7 @@ from rdd.runtime import (
 from rdd.runtime.admission import Webhook
 
 CONFIG_MAP = "k3s-versions"
+_SELECTOR = f"metadata.name={CONFIG_MAP}"
 _APP = ObjectKey("", names.APP_NAME)
 _KIND_LABELS = {
     names.APP_NAME_LABEL: "rdd-k3s-versions",
@@ -55,7 +54,7 @@ def k3s_versions(env: ControllerEnvironment) -> Controller:
         VersionsReconciler,
         sources=(
             watch(App),
-            owns(CONFIG_MAPS, App, _is_about_versions),
+            owns(CONFIG_MAPS, App, field_selector=_SELECTOR),
             maps(NAMESPACES, _app),
         ),
         webhooks=_webhooks,
@@ -73,7 +72,7 @@ class VersionsReconciler:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._apps = context.cache.of(App)
-        self._config_maps = context.cache.informer(CONFIG_MAPS)
+        self._config_maps = context.cache.informer(CONFIG_MAPS, field_selector=_SELECTOR)
         self._namespaces = context.cache.informer(NAMESPACES)
 
     async def reconcile(self, key: ObjectKey) -> Result:
@@ -142,7 +141,7 @@ def _missing(present: Mapping[str, str] | None, wanted: Mapping[str, str]) -> di
 
 def _webhooks(context: Context) -> tuple[Webhook, ...]:
     async def check(request: AdmissionRequest[Any]) -> None:
-        """Raise Denied while the App exists and is not being deleted."""
+        """Raise Forbidden while the App exists and is not being deleted."""
         obj = request.object.raw
         owner = controller_of(obj)
         if request.key.name != CONFIG_MAP or owner is None or owner["kind"] != App.kind:
@@ -152,9 +151,8 @@ def _webhooks(context: Context) -> tuple[Webhook, ...]:
         except errors.NotFound:
             return
         if is_controlled_by(obj, app) and not is_deleting(app):
-            raise Denied(
-                f'refusing to delete ConfigMap "{request.key.name}": '
-                f'it belongs to App "{owner["name"]}"'
+            raise errors.Forbidden.to_object(
+                "configmaps", "", request.key.name, f'it belongs to App "{owner["name"]}"'
             )
 
     return (
@@ -167,11 +165,6 @@ def _webhooks(context: Context) -> tuple[Webhook, ...]:
             label_selector={"matchLabels": _KIND_LABELS},
         ),
     )
-
-
-def _is_about_versions(change: Change) -> bool:
-    obj = change.new if change.new is not None else change.old
-    return obj is not None and obj["metadata"]["name"] == CONFIG_MAP
 
 
 def _app(_: Object) -> Iterable[ObjectKey]:

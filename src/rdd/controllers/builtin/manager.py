@@ -26,7 +26,12 @@ from rdd.controllers.builtin.serviceaccount import ServiceAccountController
 
 log = logging.getLogger("rdd.controllers.builtin")
 
-NAMES = ("namespace", "gc", "serviceaccount", "root-ca", "clusterrole-aggregation")
+RESOURCE_QUOTA = "resourcequota"
+"""Selected as the others are; it runs inside the API server, which counts exactly."""
+NAMES = (
+    *("namespace", "gc", "serviceaccount", "root-ca", "clusterrole-aggregation"),
+    RESOURCE_QUOTA,
+)
 """All built-in controllers, in start order."""
 
 STOP_TIMEOUT_S = 5.0
@@ -103,7 +108,9 @@ class BuiltinControllers:
             "clusterrole-aggregation": lambda: ClusterRoleAggregationController(client),
         }
         self.controllers = [
-            makers[name]() for name in NAMES if name in names and (name != "root-ca" or root_ca)
+            make()
+            for name, make in makers.items()
+            if name in names and (name != "root-ca" or root_ca)
         ]
         self._on_failure = on_failure
         self._task: asyncio.Task[None] | None = None

@@ -5,14 +5,21 @@ Discovery returns the resources; a watch of the CRDs triggers the next discovery
 has a task that lists and watches it. `is_complete` is true when all tasks have synced: an
 object that is not cached then does not exist. Kubernetes polls discovery every 30 seconds
 instead; here only a changed definition triggers it.
+
+A definition may be deleted before discovery has shown its kind, so that no watch reports the end
+of its objects. `deleted_kinds` has such kinds: the server deletes the objects before the
+definition, so an owner of one of them does not exist. A kind that is merely not served any more
+(`served: false`) is not among them, because its objects are still stored.
 """
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from contextlib import aclosing
 
 from rdd.api import errors, names
+from rdd.api.types import Object
 from rdd.client import ApiResource, Client, Event, ServerResources, Unreachable
 from rdd.client.listwatch import make_backoff
 from rdd.client.resources import CUSTOM_RESOURCE_DEFINITIONS
@@ -24,16 +31,21 @@ log = logging.getLogger("rdd.controllers.builtin")
 IGNORED = frozenset({("", "events"), (names.EVENTS_GROUP, "events")})
 _VERBS = frozenset({"delete", "list", "watch"})
 _SETTLE_S = 0.1
+_STARTED_AT_ONCE = 10
+"""Watches that begin in the same cycle of the loop; each takes half a millisecond."""
+PAUSE_FACTOR = 5.0
+MAX_PAUSE_S = 2.0
 
 Key = tuple[str, str]
 """Group and plural: all versions have the same objects."""
+GroupKind = tuple[str, str]
 
 
 class Monitors:
     """One list-and-watch per resource, metadata only.
 
     `on_event` is called for every event that passes `keep`, `on_removed` for resources that are
-    no longer served, `on_change` when the set of resources has changed, and `on_complete`
+    no longer served, `on_deleted` for kinds whose definition was deleted, `on_change` when the set of resources has changed, and `on_complete`
     whenever all resources have synced.
     """
 
@@ -44,6 +56,7 @@ class Monitors:
         keep: Keep,
         on_event: Callable[[ApiResource, Event], None],
         on_removed: Callable[[ApiResource], None],
+        on_deleted: Callable[[GroupKind], None],
         on_change: Callable[[], None],
         on_complete: Callable[[], None],
     ) -> None:
@@ -51,6 +64,7 @@ class Monitors:
         self._keep = keep
         self._on_event = on_event
         self._on_removed = on_removed
+        self._on_deleted = on_deleted
         self._on_change = on_change
         self._on_complete = on_complete
         self._resources: ServerResources | None = None
@@ -59,6 +73,7 @@ class Monitors:
         self._ended: set[Key] = set()
         self._stale = asyncio.Event()
         self._has_definitions = False
+        self.deleted_kinds: set[GroupKind] = set()
 
     @property
     def is_complete(self) -> bool:
@@ -72,9 +87,14 @@ class Monitors:
             backoff = make_backoff()
             while True:
                 await self._stale.wait()
+                began = time.monotonic()
                 try:
                     await self._refresh(group)
                     backoff.reset()
+                    # Discovery costs in proportion to all kinds: a thousand CRDs in a row must
+                    # not cause a thousand rounds of it.
+                    pause_s = (time.monotonic() - began) * PAUSE_FACTOR
+                    await self._client.sleep(min(pause_s, MAX_PAUSE_S))
                 except (errors.ApiError, Unreachable) as error:
                     log.warning("gc: cannot discover resources: %s", error)
                     await self._client.sleep(backoff.next_s())
@@ -91,16 +111,28 @@ class Monitors:
         return found
 
     async def _watch_definitions(self) -> None:
-        events = self._client.list_and_watch(CUSTOM_RESOURCE_DEFINITIONS, metadata_only=True)
+        events = self._client.list_and_watch(CUSTOM_RESOURCE_DEFINITIONS)
         async with aclosing(events):
             async for event in events:
                 if event.type == "RELIST":
                     self._has_definitions = False
                     continue
+                self._note_definition(event)
                 if event.type == "SYNCED":
                     self._has_definitions = True
                 if self._has_definitions:
                     self._stale.set()
+
+    def _note_definition(self, event: Event) -> None:
+        if event.type == "DELETED":
+            kind = _accepted_kind(event.object)
+            if kind is not None:
+                self.deleted_kinds.add(kind)
+                self._on_deleted(kind)
+        elif self.deleted_kinds and event.type in ("ADDED", "MODIFIED"):
+            kind = _accepted_kind(event.object)
+            if kind is not None:
+                self.deleted_kinds.discard(kind)
 
     async def _refresh(self, group: asyncio.TaskGroup) -> None:
         self._stale.clear()
@@ -120,8 +152,11 @@ class Monitors:
             self._unsynced.discard(key)
             self._on_removed(resource)
         self._ended.clear()
-        for key in wanted.keys() - self._watched.keys():
-            self._unsynced.add(key)
+        new = wanted.keys() - self._watched.keys()
+        self._unsynced |= new  # all of them before the first pause: nothing is complete until then
+        for number, key in enumerate(new):
+            if number % _STARTED_AT_ONCE == _STARTED_AT_ONCE - 1:
+                await asyncio.sleep(0)
             resource = wanted[key]
             task = group.create_task(
                 self._watch(key, resource), name=f"rdd-gc-watch {resource.qualified}"
@@ -152,3 +187,9 @@ class Monitors:
     def _notify_if_complete(self) -> None:
         if self.is_complete:
             self._on_complete()
+
+
+def _accepted_kind(definition: Object) -> GroupKind | None:
+    """Return the kind that a definition serves; None if its names were never accepted."""
+    kind = ((definition.get("status") or {}).get("acceptedNames") or {}).get("kind")
+    return (definition["spec"]["group"], kind) if kind else None

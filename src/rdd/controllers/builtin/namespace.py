@@ -59,7 +59,7 @@ class NamespaceController:
 
     async def _watch_namespaces(self) -> None:
         changes = self._client.list_and_watch(
-            NAMESPACES, metadata_only=True, keep=lambda line: b'"deletionTimestamp":' in line
+            NAMESPACES, metadata_only=True, keep=lambda _, body: b'"deletionTimestamp":' in body
         )
         async with aclosing(changes):
             async for event in changes:

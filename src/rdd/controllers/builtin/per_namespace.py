@@ -38,7 +38,7 @@ class PerNamespaceController:
 
     async def _watch_namespaces(self) -> None:
         changes = self._client.list_and_watch(
-            NAMESPACES, metadata_only=True, keep=lambda line: b'"deletionTimestamp":' not in line
+            NAMESPACES, metadata_only=True, keep=lambda _, body: b'"deletionTimestamp":' not in body
         )
         async with aclosing(changes):
             async for event in changes:

@@ -28,7 +28,7 @@ from rdd.controllers.containers.requests import (
 from rdd.controllers.environment import ControllerEnvironment
 from rdd.engine import Docker
 from rdd.kinds.container import Action, Container, ContainerCreateRequest
-from rdd.kinds.ports import Port
+from rdd.kinds.parts.ports import Port
 from rdd.runtime import (
     AdmissionRequest,
     Context,

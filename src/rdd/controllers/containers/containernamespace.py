@@ -13,6 +13,7 @@ from rdd.kinds.containernamespace import ContainerNamespace
 from rdd.kinds.crd import definition_of
 from rdd.kinds.image import Image
 from rdd.kinds.kind import Kind
+from rdd.kinds.network import Network
 from rdd.kinds.volume import Volume
 from rdd.runtime import (
     DELETE,
@@ -29,7 +30,7 @@ from rdd.runtime import (
 )
 
 _NAMESPACE = "status.namespace"
-_INSIDE: tuple[type[Kind], ...] = (Container, Image, Volume)
+_INSIDE: tuple[type[Kind], ...] = (Container, Image, Network, Volume)
 
 
 def containernamespace(env: ControllerEnvironment) -> Controller:

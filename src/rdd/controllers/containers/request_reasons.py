@@ -23,6 +23,7 @@ _FAILURES = {
     "Invalid": "the engine rejected a value of the request",
     "EngineError": "the engine failed",
     "NotTagged": "the image has no tag to push",
+    "BuildFailed": "a step of the build failed, or the context cannot be used",
     "ScannerFailed": "the scanner failed",
     "ResultTooLarge": "the report of the scanner exceeds the limit",
 }

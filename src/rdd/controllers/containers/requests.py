@@ -44,6 +44,7 @@ from rdd.runtime import (
     resource_of,
     watch,
 )
+from rdd.runtime.passthrough import Handler
 from rdd.runtime.sources import Source
 
 log = logging.getLogger("rdd.engine")
@@ -107,6 +108,7 @@ def request_controller(
     *,
     mirrors: Source,
     webhooks: Callable[[Context], Sequence[Webhook]],
+    passthroughs: Mapping[str, Handler] | None = None,
 ) -> Controller:
     """Create the controller of a mirrored kind and of the requests for it."""
     kinds: tuple[type[Kind], ...] = (App, kind, *requests)
@@ -120,6 +122,7 @@ def request_controller(
         ),
         definitions=tuple(map(definition_of, kinds)),
         webhooks=webhooks,
+        passthroughs=passthroughs or {},
     )
 
 
@@ -141,6 +144,8 @@ class RequestReconciler:
         self._informers = {kind.plural: context.cache.informer(kind) for kind in executors}
         self._apps = context.cache.of(App)
         self._running: dict[RequestKey, _RunningRequest] = {}
+        self._finished: dict[RequestKey, str] = {}
+        """UIDs of requests whose outcome is written, until the cache shows it."""
 
     async def run(self) -> None:
         """Wait until the controller stops, then cancel the requests in progress."""
@@ -167,10 +172,16 @@ class RequestReconciler:
             running.task.cancel()
             await asyncio.gather(running.task, return_exceptions=True)
             running = None
-        if obj is None or is_deleting(obj) or running is not None:
+        if obj is None or is_deleting(obj):
+            self._finished.pop(key, None)
+            return Result.done()
+        if running is not None:
             return Result.done()
         if is_finished(obj):
+            self._finished.pop(key, None)
             return await self._expire(kind, obj)
+        if self._finished.get(key) == obj["metadata"]["uid"]:
+            return Result.done()  # the cache is behind; its next event comes here again
         return await self._start(key, kind, execute, obj)
 
     def _enqueue_unfinished(self) -> None:
@@ -212,6 +223,7 @@ class RequestReconciler:
     ) -> None:
         loop = asyncio.get_running_loop()
         latest, reported_at = obj, 0.0
+        has_ended = True
 
         async def report(members: Object) -> None:
             nonlocal latest, reported_at
@@ -226,6 +238,7 @@ class RequestReconciler:
                 # The request is not at fault: it runs again when the engine is back.
                 await self._write(kind, latest, {}, "WaitingForEngine", str(error))
                 loop.call_later(_RETRY_S, self._context.enqueue, key)
+                has_ended = False
             except EngineError as error:
                 await self._write(kind, latest, {}, _reason(error), error.message)
             except EngineFailure as error:
@@ -234,6 +247,8 @@ class RequestReconciler:
                 await self._write(kind, latest, {}, error.reason, str(error))
             else:
                 await self._write(kind, latest, members, "Completed")
+            if has_ended:
+                self._finished[key] = obj["metadata"]["uid"]
         except (errors.ApiError, Unreachable) as error:
             log.warning("cannot write the outcome of %s: %s", key, error)
             loop.call_later(_RETRY_S, self._context.enqueue, key)

@@ -14,9 +14,10 @@ import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from types import MappingProxyType
 
-from aiohttp import WSCloseCode, web
-
 from rdd.controllers.mock.objects import NAMESPACE, WRITER_LABEL
+from rdd.http.exchange import Exchange
+from rdd.http.responses import Response
+from rdd.http.websocket import HandshakeError, WebSocket
 from rdd.kinds.container import Container
 from rdd.runtime import Context, ObjectKey
 from rdd.runtime.passthrough import Handler
@@ -31,41 +32,49 @@ def logs(context: Context) -> Handler:
     """Return the handler of the endpoint."""
     containers = context.cache.of(Container)
 
-    async def handle(request: web.BaseRequest, rest: str) -> web.StreamResponse:
+    async def handle(exchange: Exchange, rest: str) -> Response | None:
         name = rest.strip("/")
         if not _is_id(name):
-            return web.Response(status=400, text=f"invalid container ID {name!r}\n")
+            return Response.text(f"invalid container ID {name!r}\n", status=400)
         container = containers.get(ObjectKey(NAMESPACE, name))
         if container is None:
-            return web.Response(status=404, text=f"no such container: {name}\n")
+            return Response.text(f"no such container: {name}\n", status=404)
         chosen = container.status.labels.get(WRITER_LABEL, "labels")
         writer = _WRITERS.get(chosen)
         if writer is None:
-            return web.Response(status=400, text=f"unknown writer of logs {chosen!r}\n")
-        answer = web.WebSocketResponse(heartbeat=_HEARTBEAT_S)
-        await answer.prepare(request)
-        await _write(answer, writer(container))
-        await answer.close(code=WSCloseCode.OK, message=b"Closing connection")
-        return answer
+            return Response.text(f"unknown writer of logs {chosen!r}\n", status=400)
+        try:
+            socket = WebSocket.accept(exchange)
+        except HandshakeError as error:
+            return error.response
+        await _write(socket, writer(container))
+        await socket.close(reason="Closing connection")
+        return None
 
     return handle
 
 
-async def _write(answer: web.WebSocketResponse, lines: AsyncIterator[str]) -> None:
+async def _write(socket: WebSocket, lines: AsyncIterator[str]) -> None:
     """Send all lines, or until the client disconnects."""
 
     async def send() -> None:
         async for line in lines:
-            await answer.send_bytes(f"{line}\n".encode())
+            await socket.send(f"{line}\n".encode())
 
     async def listen() -> None:
-        async for _ in answer:
+        async for _ in socket:
             pass  # messages are ignored; the loop ends when the client closes
+
+    async def ping() -> None:
+        while True:
+            await asyncio.sleep(_HEARTBEAT_S)
+            await socket.ping()
 
     loop = asyncio.get_running_loop()
     tasks = {
         loop.create_task(send(), name="rdd-mock-logs"),
         loop.create_task(listen(), name="rdd-mock-logs-client"),
+        loop.create_task(ping(), name="rdd-mock-logs-ping"),
     }
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

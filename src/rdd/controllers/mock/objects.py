@@ -15,7 +15,7 @@ from rdd.kinds.containernamespace import ContainerNamespace
 from rdd.kinds.hostinfo import HostInfo, HostInfoStatus
 from rdd.kinds.image import Image, ImageStatus
 from rdd.kinds.kind import Kind
-from rdd.kinds.ports import Port, PortBinding
+from rdd.kinds.parts.ports import Port, PortBinding
 from rdd.kinds.struct import Struct
 from rdd.kinds.volume import Volume, VolumeStatus
 

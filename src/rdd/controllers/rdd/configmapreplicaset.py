@@ -50,6 +50,8 @@ BATCH = 100
 
 _RETRY_S = 60.0
 _BY_OWNER = "configmapreplicaset"
+_MANAGER = "rdd-configmapreplicaset"
+_SELECTOR = f"{names.APP_MANAGED_BY_LABEL}={_MANAGER}"
 
 
 def configmapreplicaset(env: ControllerEnvironment) -> Controller:
@@ -57,7 +59,10 @@ def configmapreplicaset(env: ControllerEnvironment) -> Controller:
     return Controller(
         "configmapreplicaset",
         ReplicaSetReconciler,
-        sources=(watch(ConfigMapReplicaSet), owns(CONFIG_MAPS, ConfigMapReplicaSet)),
+        sources=(
+            watch(ConfigMapReplicaSet),
+            owns(CONFIG_MAPS, ConfigMapReplicaSet, label_selector=_SELECTOR),
+        ),
         definitions=(definition_of(ConfigMapReplicaSet),),
     )
 
@@ -69,7 +74,7 @@ class ReplicaSetReconciler:
         self._context = context
         self._status = StatusWriter(context, ConfigMapReplicaSet)
         self._sets = context.cache.of(ConfigMapReplicaSet)
-        self._config_maps = context.cache.informer(CONFIG_MAPS)
+        self._config_maps = context.cache.informer(CONFIG_MAPS, label_selector=_SELECTOR)
         self._config_maps.add_index(_BY_OWNER, _controller_uid)
 
     async def reconcile(self, key: ObjectKey) -> Result:
@@ -138,7 +143,7 @@ class ReplicaSetReconciler:
                     names.APP_NAME_LABEL: "configmap",
                     names.APP_INSTANCE_LABEL: metadata.name,
                     names.APP_COMPONENT_LABEL: "controller",
-                    names.APP_MANAGED_BY_LABEL: "rdd-configmapreplicaset",
+                    names.APP_MANAGED_BY_LABEL: _MANAGER,
                 },
             },
             "data": {**owner.spec.data, "index": str(index)},

@@ -28,14 +28,18 @@ _RETRY_S = 0.1
 class DiscoveryMap:
     """The discovery ConfigMap of one run."""
 
-    def __init__(self, client: "Client") -> None:
+    def __init__(self, client: "Client", *, is_shared: bool = False) -> None:
         self._client = client
+        self._is_shared = is_shared
+        """Several servers use the ConfigMap: none deletes it, or its annotation."""
 
     async def clear(self) -> None:
         """Delete the ConfigMap, of this or of the previous run."""
         from rdd.api.errors import NotFound
         from rdd.client.resources import CONFIG_MAPS
 
+        if self._is_shared:
+            return
         try:
             await self._client.delete(
                 CONFIG_MAPS, names.DISCOVERY_CONFIG_MAP, namespace=names.SYSTEM_NAMESPACE
@@ -77,6 +81,8 @@ class DiscoveryMap:
         from rdd.api.errors import NotFound
         from rdd.client.resources import CONFIG_MAPS
 
+        if self._is_shared and not ready:
+            return
         annotation = {names.READY: "true" if ready else None}
         try:
             await self._client.patch(

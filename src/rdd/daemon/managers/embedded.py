@@ -10,6 +10,7 @@ match would fail.
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from rdd.api import names
 from rdd.api.errors import ApiError
@@ -36,6 +37,9 @@ from rdd.runtime import (
 )
 from rdd.runtime.webhooks import remove_configurations
 
+if TYPE_CHECKING:
+    from rdd.daemon.managers.shared_store import SharedStore
+
 log = logging.getLogger("rdd.daemon")
 
 
@@ -50,24 +54,35 @@ class Embedded:
         env: ControllerEnvironment,
         *,
         address: str,
+        has_open_metrics: bool = False,
         entries: Sequence[ControllerEntry] = catalog.ENTRIES,
+        sharing: "SharedStore | None" = None,
     ) -> None:
-        """Import and create the controllers."""
+        """Import and create the controllers; `sharing` is set on a store of several servers."""
         ports = env.instance.ports
         with contextlib.ExitStack() as stack:
             health = stack.enter_context(listen_on_loopback(ports.embedded_health))
             metrics = stack.enter_context(listen_on_loopback(ports.embedded_metrics))
             self._controllers = catalog.make_controllers(names, env, entries)
+            self._sharing = sharing
             self._host = InProcessHost(server.endpoints, address=address)
+            ownership = Ownership(client, EMBEDDED, is_embedded=True)
+            if sharing is not None:
+                self._host = sharing.host(server.endpoints)
+                ownership = sharing.ownership(client)
+                client = sharing.client(client)
             self.manager = Manager(
                 EMBEDDED,
                 client,
                 self._controllers,
-                ownership=Ownership(client, EMBEDDED, is_embedded=True),
+                ownership=ownership,
                 host=self._host,
                 passthrough=InProcessPassthrough(server.passthroughs),
                 options=ManagerOptions(
-                    drain_s=DRAIN_S, health_socket=health, metrics_socket=metrics
+                    drain_s=DRAIN_S,
+                    health_socket=health,
+                    metrics_socket=metrics,
+                    has_open_metrics=has_open_metrics,
                 ),
             )
             self._sockets = stack.pop_all()
@@ -122,6 +137,8 @@ class Embedded:
         )
 
     async def _remove_stale_webhooks(self) -> None:
+        if self._sharing is not None:
+            return  # they may be those of another server
         own = f"{self._host.url_prefix}/"
 
         def is_stale(client_config: Object) -> bool:

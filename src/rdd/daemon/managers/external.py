@@ -82,6 +82,8 @@ class ExternalOptions:
     version: str
     lease_s: int = LEASE_S
     """After this time without a renewal, another process may take over."""
+    has_open_metrics: bool = False
+    """Whether /metrics needs no token."""
     environment: Mapping[str, str] = field(default_factory=dict)
     entries: Sequence[ControllerEntry] = catalog.ENTRIES
 
@@ -213,6 +215,7 @@ class _External:
                     drain_s=composition.DRAIN_S,
                     health_socket=health,
                     metrics_socket=metrics,
+                    has_open_metrics=options.has_open_metrics,
                 ),
             )
             await manager.start()

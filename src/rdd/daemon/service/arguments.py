@@ -21,7 +21,11 @@ def exists(instance: Instance) -> bool:
 
 
 def create(instance: Instance, extra: Sequence[str] = ()) -> bool:
-    """Save the default port and further arguments; return False if the instance exists."""
+    """Save the default port and further arguments; return False if the instance exists.
+
+    Raises ServiceError, HostError.
+    """
+    require_home(instance)
     arguments = ["--secure-port", str(instance.ports.api), *extra]
     text = json.dumps(arguments, indent=2) + "\n"
     while True:
@@ -31,6 +35,12 @@ def create(instance: Instance, extra: Sequence[str] = ()) -> bool:
         except HostError as error:
             if not isinstance(error.__cause__, FileNotFoundError):
                 raise  # otherwise the directory was deleted concurrently: retry
+
+
+def require_home(instance: Instance) -> None:
+    """Raise ServiceError if the home directory does not exist: a mistyped HOME is not created."""
+    if not instance.home.is_dir():
+        raise ServiceError(f'home directory "{instance.home}" does not exist; create it first')
 
 
 def load(instance: Instance) -> list[str]:

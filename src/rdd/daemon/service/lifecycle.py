@@ -14,8 +14,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rdd.daemon.service import arguments, record
+from rdd.daemon.service import arguments, instance_lock, record
 from rdd.daemon.service.errors import DeadlineExceeded, ServiceError
+from rdd.daemon.service.hang import check_not_stopped, check_responsive
 from rdd.daemon.service.record import DaemonRecord, State
 from rdd.daemon.service.waits import Deadline, check_version, wait_ended, wait_ready
 from rdd.host.directories import make_private_dir
@@ -66,6 +67,11 @@ class Service:
                 self._clean_up()
         return found
 
+    def is_ready(self) -> bool:
+        """Return whether the daemon has finished its start."""
+        found = record.read(self.instance)
+        return found is not None and found.state == State.READY
+
     def create(self, extra: Sequence[str] = ()) -> bool:
         """Create the instance; report and return False if it exists."""
         if not arguments.create(self.instance, extra):
@@ -93,6 +99,7 @@ class Service:
             extra, deadline if wait else Deadline(START_TIMEOUT_S), overrides=overrides
         )
         if not started:
+            check_responsive(self.instance, daemon)
             report(f"{self.title} is already running")
         if not wait:
             if started:
@@ -108,6 +115,8 @@ class Service:
             deadline = Deadline(START_TIMEOUT_S)
             found, _ = self._daemon(extra, deadline)
             self.wait_ready(found, deadline)
+        else:
+            check_not_stopped(self.instance, found)
         check_version(self.instance, found, self.caller.expected_version)
 
     def wait_ready(self, daemon: DaemonRecord, deadline: Deadline) -> None:
@@ -143,7 +152,7 @@ class Service:
         """
         deadline = Deadline(timeout_s)
         for _ in deadline.ticks(f"{self.title} is in use"):
-            lock = self._try_lock()
+            lock = self.try_lock()
             if lock is not None:
                 break
             daemon = record.read(self.instance)
@@ -154,23 +163,27 @@ class Service:
         with lock:
             yield lock
 
-    def _try_lock(self, *, create: bool = True) -> FileLock | None:
-        """Acquire the lock if it is free; `create` creates its directory."""
+    def try_lock(self, *, create: bool = True) -> FileLock | None:
+        """Acquire the lock if it is free; `create` creates the directory of the instance."""
         if create:
-            make_private_dir(self.instance.dir)
-        try:
-            return FileLock.try_acquire(self.instance.lock_file)
-        except HostError as error:
-            if isinstance(error.__cause__, FileNotFoundError):
-                return None  # deleted concurrently
-            raise
+            arguments.require_home(self.instance)
+        elif not self.instance.dir.exists():
+            return None  # deleted concurrently
+        lock = instance_lock.try_acquire(self.instance)
+        if lock is not None and create:
+            try:
+                make_private_dir(self.instance.dir)
+            except HostError:
+                lock.release()
+                raise
+        return lock
 
     def _daemon(
         self, extra: Sequence[str], deadline: Deadline, *, overrides: bool = False
     ) -> tuple[DaemonRecord, bool]:
         """Return the daemon and whether this call started it."""
         for _ in deadline.ticks(f"{self.title} is not running"):
-            lock = self._try_lock()
+            lock = self.try_lock()
             if lock is not None:
                 with lock:
                     return self._spawn(lock, extra, overrides=overrides), True
@@ -247,7 +260,7 @@ class Service:
 
     def _clean_up(self) -> None:
         """Remove the files of an ended daemon unless the next one has started."""
-        lock = self._try_lock(create=False)
+        lock = self.try_lock(create=False)
         if lock is not None:
             with lock:
                 record.clear(self.instance)

@@ -19,6 +19,7 @@ from rdd.host.errors import HostError
 from rdd.host.files import remove, write_atomically
 from rdd.instance import Instance
 
+_BOOTED = Path("/run/systemd/system")  # exists if systemd runs, see sd_booted(3)
 _AGENT = "io.rancherdesktop.rdd"
 _KEPT_VARIABLES = ("PATH", "RDD_LOG_DIR", "DOCKER_CONFIG", "KUBECONFIG")
 _RELOAD_TIMEOUT_S = 10
@@ -46,6 +47,15 @@ class LoginService:
     @property
     def _wanted(self) -> Path:
         return self.path.parent / "default.target.wants" / self.path.name
+
+    def check_manager(self, booted: Path = _BOOTED) -> None:
+        """Raise HostError if nothing on this host would start the service at login."""
+        if self.instance.system != "darwin" and not booted.is_dir():
+            raise HostError(
+                "no service manager: systemd does not run on this host, so nothing can start "
+                "the control plane at login; start it with `rdd service start`, or run "
+                "`rdd service serve` under a supervisor"
+            )
 
     def install(self) -> None:
         """Write and enable the service. Raises HostError."""

@@ -7,6 +7,7 @@ outlive a daemon that crashes.
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 from rdd.host.errors import HostError
 from rdd.host.processes import identity
@@ -37,11 +38,26 @@ def delete_all(
         return []  # the usual case, without slow imports
     import asyncio
 
-    return asyncio.run(_delete_all(instance, environment, keep_logs=keep_logs))
+    return asyncio.run(_for_all(instance, environment, "delete", keep_logs=keep_logs))
 
 
-async def _delete_all(
-    instance: Instance, environment: Mapping[str, str], *, keep_logs: bool
+def end_all(
+    instance: Instance, environment: Mapping[str, str], *, keep_logs: bool = False
+) -> list[str]:
+    """Shut down every virtual machine of an instance; return the failures."""
+    if not any(instance.lima_home.glob("*/")):
+        return []
+    import asyncio
+
+    return asyncio.run(_for_all(instance, environment, "end", keep_logs=keep_logs))
+
+
+async def _for_all(
+    instance: Instance,
+    environment: Mapping[str, str],
+    action: Literal["delete", "end"],
+    *,
+    keep_logs: bool,
 ) -> list[str]:
     import asyncio
 
@@ -59,9 +75,10 @@ async def _delete_all(
         facts=HostFacts.gather(instance.home),
     )
     place = instance.log_dir if keep_logs else None
+    work = machines.delete if action == "delete" else machines.end
     try:
         outcomes = await asyncio.gather(
-            *(machines.delete(name, keep_logs_in=place) for name in home.names()),
+            *(work(name, keep_logs_in=place) for name in home.names()),
             return_exceptions=True,
         )
     finally:

@@ -74,10 +74,14 @@ class Probe:
             raise NotReady(f"the response to {path} is not JSON") from error
         return found if isinstance(found, dict) else {}
 
-    def text(self, path: str) -> str:
+    def post(self, path: str) -> None:
+        """Send an empty POST. Raises like `check`."""
+        self.text(path, method="POST")
+
+    def text(self, path: str, *, method: str = "GET") -> str:
         """Return the text at a path. Raises like `check`."""
         try:
-            self._http.request("GET", path, headers={"Authorization": f"Bearer {self._token}"})
+            self._http.request(method, path, headers={"Authorization": f"Bearer {self._token}"})
             response = self._http.getresponse()
             body = response.read().decode("utf-8", "replace")
         except ssl.SSLCertVerificationError as error:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rdd.host.directories import make_private_dir
 from rdd.host.errors import HostError
 from rdd.host.files import write_atomically
 
@@ -54,7 +55,8 @@ class Publisher:
 
     def _publish_bundle(self) -> None:
         shutil.rmtree(self.directory, ignore_errors=True)
-        self.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        make_private_dir(self.directory.parent)
+        self.directory.mkdir(mode=0o755, exist_ok=True)
         created: dict[str, Any] = {}
         for sibling in sorted(self.executable.parent.iterdir()):
             if not sibling.is_dir():
@@ -64,7 +66,8 @@ class Publisher:
         self._write_manifest(created)
 
     def _publish_standalone(self) -> None:
-        self.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        make_private_dir(self.directory.parent)
+        self.directory.mkdir(mode=0o755, exist_ok=True)
         before = self._manifest()
         created = dict(before)
         for path in self.directory.iterdir():

@@ -5,7 +5,7 @@ Both work whether the daemon runs, was stopped or has crashed, and hold the lock
 instance. The database is removed first, because a failure there means that it is still in use;
 the saved arguments, which make the instance exist, are removed last, so that an interrupted
 deletion can be repeated. Of the user's files (Docker contexts, kubeconfig) only our entries
-are removed.
+are removed. The database and the machines go to the trash first (rdd.daemon.service.trash).
 """
 
 import errno
@@ -14,28 +14,39 @@ import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rdd.daemon.service import arguments, record
+from rdd.daemon import connection
+from rdd.daemon.service import arguments, instance_lock, record
 from rdd.daemon.service.errors import ServiceError
 from rdd.daemon.service.lifecycle import START_TIMEOUT_S, STOP_TIMEOUT_S, Service
-from rdd.daemon.service.machines import delete_all
-from rdd.host import docker_contexts, kube_contexts
+from rdd.daemon.service.machines import delete_all, end_all
+from rdd.host.contexts import docker_contexts, kube_contexts
 from rdd.host.errors import HostError
 from rdd.host.files import remove
 from rdd.host.tree_removal import remove_as_mapped_root
 from rdd.instance import DATABASE_DIR, STDERR_LOG, STDOUT_LOG, Instance
 
+if TYPE_CHECKING:
+    from rdd.host.trash import TrashEntry
 
-def delete(service: Service, *, timeout_s: float = STOP_TIMEOUT_S) -> None:
+
+def delete(
+    service: Service, *, timeout_s: float = STOP_TIMEOUT_S, use_trash: bool = False
+) -> "TrashEntry | None":
     """Stop the control plane and remove all files of the instance.
 
+    With `use_trash` the database and the machines are kept there for a week; returns the entry.
     Raises ServiceError with the files that could not be removed.
     """
     instance, report = service.instance, service.caller.report
     if not arguments.exists(instance):
         report(f"{service.title} does not exist")
-        return
+        return None
+    kept: TrashEntry | None = None
     with service.stopped(timeout_s=timeout_s):
+        if use_trash:
+            kept = _keep(service)
         _delete_vms(service)
         environments = (service.caller.variables, record.last_environment(instance))
         try:
@@ -54,22 +65,43 @@ def delete(service: Service, *, timeout_s: float = STOP_TIMEOUT_S) -> None:
             "solve this and try again"
         )
     report(f"{service.title} has been deleted")
+    return kept
 
 
-def reset(service: Service, *, wait: bool = True, timeout_s: float = START_TIMEOUT_S) -> None:
-    """Back up the database and start with an empty one and the same saved arguments."""
+def reset(
+    service: Service,
+    *,
+    wait: bool = True,
+    timeout_s: float = START_TIMEOUT_S,
+    use_trash: bool = True,
+) -> None:
+    """Start with an empty database, without machines, and with the same saved arguments.
+
+    With `use_trash` the old database is kept: in the trash, or beside the new one if it cannot
+    be moved there.
+    """
     instance, report = service.instance, service.caller.report
     if not arguments.exists(instance):
         report(f"{service.title} does not exist")
         return
     arguments.load(instance)  # no reset if the next start would fail
     with service.stopped(timeout_s=STOP_TIMEOUT_S):
+        kept = _keep(service) if use_trash else None
         record.clear(instance)
-        backup = back_up(instance)
+        if kept is not None:
+            backup: Path | None = kept.path / DATABASE_DIR
+        elif use_trash:
+            backup = back_up(instance)
+        else:
+            _delete_vms(service)
+            backup = None
+            if failures := _remove_tree(instance.database.parent):
+                raise ServiceError(f"{service.title} was not reset: {failures[0]}")
+        connection.drop_tokens(instance)
     report(
-        f'{service.title} has been reset; the old database is kept in "{backup}"'
-        if backup
-        else f"{service.title} has been reset"
+        f"{service.title} has been reset"
+        + (f'; the old database is kept in "{backup}"' if backup else "")
+        + (f"; `rdd trash restore {kept.id}` takes it back" if kept else "")
     )
     service.start(wait=wait, timeout_s=timeout_s)
 
@@ -109,6 +141,17 @@ def remove_contexts(instance: Instance, environments: Iterable[Mapping[str, str]
                 remove_context(path, instance.name)
             except HostError as error:
                 yield str(error)
+
+
+def _keep(service: Service) -> "TrashEntry | None":
+    """Shut the machines down and move them to the trash with the database."""
+    from rdd.daemon.service.trash import keep
+
+    caller = service.caller
+    problems = end_all(service.instance, caller.variables, keep_logs=caller.keep_logs)
+    if problems:
+        raise ServiceError(f"nothing was deleted: {'; '.join(problems)}; solve this and try again")
+    return keep(service.instance)
 
 
 def _delete_vms(service: Service) -> None:
@@ -154,8 +197,7 @@ def _remove_logs(instance: Instance) -> list[str]:
 
 def _remove_instance_dir(instance: Instance, *, keep: bool) -> list[str]:
     failures: list[str] = []
-    last = (instance.args_file, instance.lock_file)
-    for path in [p for p in instance.dir.iterdir() if p not in last]:
+    for path in [p for p in instance.dir.iterdir() if p != instance.args_file]:
         if path.is_dir() and not path.is_symlink():
             failures += _remove_tree(path)
         else:
@@ -165,12 +207,12 @@ def _remove_instance_dir(instance: Instance, *, keep: bool) -> list[str]:
                 failures.append(f'"{path}" was not removed: {error.strerror}')
     if failures or keep:
         return failures  # the instance exists until all files are removed
-    for path in last:
-        remove(path)
+    remove(instance.args_file)
     try:
         instance.dir.rmdir()
     except OSError as error:
         # Not empty: another command creates the instance again.
         if error.errno != errno.ENOTEMPTY:
             failures.append(f'"{instance.dir}" was not removed: {error.strerror}')
+    instance_lock.discard(instance)
     return failures

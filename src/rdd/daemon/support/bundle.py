@@ -4,7 +4,8 @@
 Versions, status, environment, the list of files, logs, and all objects: from the API if it
 responds, otherwise from the database, opened read-only. Everything is redacted; keys, tokens,
 kubeconfigs and the database itself are never included. `problems.txt` lists what could not be
-collected: an incomplete bundle is better than none.
+collected: an incomplete bundle is better than none. `contents.txt` lists every file with its size
+and the number of redacted texts, so that a reader knows what to look at before publishing it.
 """
 
 import importlib.metadata
@@ -26,12 +27,14 @@ from typing import Any
 from rdd.daemon.service import record
 from rdd.daemon.service.errors import ServiceError
 from rdd.daemon.service.probe import NotReady, Probe
-from rdd.daemon.support.redaction import Redactor
-from rdd.host.files import read_text
+from rdd.daemon.support.redaction import REDACTED, Redactor
+from rdd.host.files import open_new, read_text
 from rdd.instance import Instance
 
 _LOG_BYTES = 8 << 20  # the last bytes of each log file
-_PACKAGES = ("aiohttp", "cryptography", "google-re2", "isal", "orjson", "PyYAML", "uvloop")
+_PACKAGES = (
+    "aiohttp", "cryptography", "google-re2", "httptools", "isal", "orjson", "PyYAML", "uvloop",
+)  # fmt: skip
 
 
 class Bundle:
@@ -51,13 +54,15 @@ class Bundle:
         self._variables = variables
         self._redactor = Redactor(_known_secrets(instance))
         self._problems: list[str] = []
+        self.contents: list[str] = []
+        """A line for each file: bytes, redacted texts, name."""
         self._top = f"{instance.name}-support"
 
     def write(self, path: Path) -> None:
         """Write the bundle, readable by its owner only. Raises OSError."""
         unfinished = path.with_name(f".{path.name}.partial")
         try:
-            descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            descriptor = open_new(unfinished)
             with (
                 os.fdopen(descriptor, "wb") as file,
                 tarfile.open(fileobj=file, mode="w:gz") as tar,
@@ -79,6 +84,8 @@ class Bundle:
         if self._problems:
             problems = "\n".join(self._problems) + "\n"
             self._put(tar, "problems.txt", self._redactor.text(problems))
+        lines = "\n".join(self.contents)
+        self._put(tar, "contents.txt", f"     bytes  redacted  file\n{lines}\n")
 
     def _versions(self) -> dict[str, Any]:
         return {
@@ -150,6 +157,8 @@ class Bundle:
     def _put(self, tar: tarfile.TarFile, name: str, text: str) -> None:
         """Add a redacted text; applying the patterns again would break JSON."""
         data = self._redactor.known(text).encode("utf-8", "replace")
+        count = data.count(REDACTED.encode())
+        self.contents.append(f"{len(data):>10}  {count:>8}  {name}")
         entry = tarfile.TarInfo(f"{self._top}/{name}")
         entry.size = len(data)
         entry.mode = 0o600
@@ -158,8 +167,13 @@ class Bundle:
 
 
 def _known_secrets(instance: Instance) -> Iterator[str]:
-    """Yield every token in the kubeconfigs of the instance."""
+    """Yield every token of the instance: those that it keeps, and those in its kubeconfigs."""
     import yaml
+
+    try:
+        yield from json.loads(instance.tokens_file.read_text()).values()
+    except (OSError, ValueError, AttributeError):
+        pass  # not created yet, or damaged
 
     for path in (instance.config, instance.k3s_config, instance.kube_config):
         try:
@@ -228,7 +242,7 @@ def _stored(database: Path) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     connection = schema.connect_reader(database)
     try:
         everything = ("/", "0", (1 << 62))
-        for _, key, _, value in connection.execute(schema.SCAN_ALL, everything):
+        for _, key, _, _, _, value, _ in connection.execute(schema.SCAN_ALL, everything):
             name = key.removeprefix("/registry/").partition("/")[0]
             try:
                 # Stored objects have no kind, and Secrets must be recognised.

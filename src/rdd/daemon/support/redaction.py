@@ -3,8 +3,9 @@
 
 Known secrets (the tokens of the kubeconfig) are replaced everywhere. Likely secrets are
 replaced too: bearer tokens, JSON Web Tokens, private keys, passwords in URLs, values next to
-words such as `password` or `token`. Secrets keep the names of their entries, which help to
-diagnose a fault, and lose the values.
+words such as `password` or `token`, and texts that look random (`entropy`). Kinds that users
+fill with whatever they like lose their values and keep the names of their entries, which help
+to diagnose a fault: Secrets, ConfigMaps outside of rdd's namespace, environments of containers.
 """
 
 import re
@@ -12,8 +13,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rdd.api import names
+from rdd.daemon.support import entropy
 
 REDACTED = "REDACTED"
+_ENVIRONMENTS = ("env", "environment", "Env", "buildArgs")
 
 _SECRET_NAME = re.compile(
     r"TOKEN|SECRET|PASSW|CREDENTIAL|PRIVATE|COOKIE|SESSION|AUTH|(?:^|_)KEYS?(?:$|_)|(?:API|ACCESS)_?KEY",
@@ -53,7 +56,7 @@ class Redactor:
         text = self.known(text)
         for pattern, replacement in _PATTERNS:
             text = pattern.sub(replacement, text)
-        return text
+        return entropy.redacted(text, REDACTED)
 
     def environment(self, variables: Mapping[str, str]) -> dict[str, str]:
         """Return variables with redacted values; those with secret names lose their value."""
@@ -70,8 +73,8 @@ class Redactor:
             annotations = metadata.get("annotations")
             if isinstance(annotations, dict) and names.LAST_APPLIED in annotations:
                 annotations[names.LAST_APPLIED] = REDACTED
-        if obj.get("kind") == "Secret":
-            for member in ("data", "stringData"):
+        if _holds_anything(obj):
+            for member in ("data", "stringData", "binaryData"):
                 if isinstance(found.get(member), dict):
                     found[member] = dict.fromkeys(found[member], REDACTED)
         return found
@@ -83,13 +86,42 @@ class Redactor:
         if isinstance(value, list):
             return [self.value(item) for item in value]
         if isinstance(value, dict):
-            return {
-                key: REDACTED
-                if isinstance(item, str) and item and _is_secret_member(key)
-                else self.value(item)
-                for key, item in value.items()
-            }
+            return {key: self._member(key, item) for key, item in value.items()}
         return value
+
+    def _member(self, key: str, item: Any) -> Any:
+        if isinstance(item, str) and item and _is_secret_member(key):
+            return REDACTED
+        if key in _ENVIRONMENTS:
+            return _names_only(item)
+        return self.value(item)
+
+
+def _holds_anything(obj: Mapping[str, Any]) -> bool:
+    """Return whether users put into an object what only they know."""
+    kind = str(obj.get("kind", "")).lower()
+    if kind in ("secret", "secrets"):
+        return True
+    metadata = obj.get("metadata")
+    namespace = metadata.get("namespace") if isinstance(metadata, dict) else ""
+    return kind in ("configmap", "configmaps") and namespace != names.SYSTEM_NAMESPACE
+
+
+def _names_only(environment: Any) -> Any:
+    """Return an environment without its values: `NAME=value`, {name, value} or {NAME: value}."""
+    if isinstance(environment, dict):
+        return dict.fromkeys(environment, REDACTED)
+    if not isinstance(environment, list):
+        return environment if environment is None else REDACTED
+    found: list[Any] = []
+    for item in environment:
+        if isinstance(item, str):
+            found.append(f"{item.partition('=')[0]}={REDACTED}")
+        elif isinstance(item, dict):
+            found.append({"name": item.get("name"), "value": REDACTED})
+        else:
+            found.append(REDACTED)
+    return found
 
 
 def _is_secret_member(key: str) -> bool:

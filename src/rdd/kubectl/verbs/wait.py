@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`wait --for=…`: wait until objects are created, deleted, or in a state.
 
-    create                     the object exists
+    create                     the object exists; with a selector or --all, any does
     delete                     the object does not exist
     condition=NAME[=STATUS]    its condition has the status (True unless given)
     jsonpath='{…}'[=VALUE]     the field has the value (any value unless given)
@@ -67,9 +67,12 @@ def run(session: Session) -> None:
     deadline = time.monotonic() + (_WEEK_S if seconds < 0 else seconds)
     refs = references(session)
     if is_created:
-        if any(not ref.name for ref in refs):
-            raise KubectlError("--for=create requires the names of the objects")
-        for_each(refs, lambda ref: _report(session, ref, _created(session, ref, deadline)))
+        named = [ref for ref in refs if ref.name]
+        for_each(named, lambda ref: _report(session, ref, _created(session, ref, deadline)))
+        selected = [ref for ref in refs if not ref.name]
+        if selected:
+            found = _first_selected(session, selected, deadline)
+            for_each(found, lambda ref: _report(session, ref, session.api.get(ref.path)))
         return
     found = objects(session, refs)
     if not found:
@@ -100,6 +103,23 @@ def _created(session: Session, ref: Ref, deadline: float) -> Object:
         except ApiError as error:
             if error.reason != "NotFound":
                 raise
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise KubectlError("timed out waiting for the condition")
+        time.sleep(min(left, _RETRY_S))
+
+
+def _first_selected(session: Session, refs: list[Ref], deadline: float) -> list[Ref]:
+    """Poll until a selection has an object; the kind itself may not be served yet."""
+    while True:
+        try:
+            found = objects(session, refs)
+        except ApiError as error:
+            if error.reason != "NotFound":
+                raise
+            found = []
+        if found:
+            return found
         left = deadline - time.monotonic()
         if left <= 0:
             raise KubectlError("timed out waiting for the condition")

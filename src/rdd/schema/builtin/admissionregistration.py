@@ -47,18 +47,18 @@ ServiceReference  # Names a service.
 
 RuleWithOperations  # Matches operations on resources.
   operations   []OperationType(string)  atomic enum=*|CONNECT|CREATE|DELETE|UPDATE  # CREATE, UPDATE, DELETE, CONNECT or *.
-  apiGroups    []string  atomic                 # Groups; * is all.
-  apiVersions  []string  atomic                 # Versions; * is all.
-  resources    []string  atomic                 # Resources with subresources; * is all.
-  scope        *ScopeType(string)  enum=*|Cluster|Namespaced  # Cluster, Namespaced or *.
+  apiGroups    []string  atomic in=Rule                 # Groups; * is all.
+  apiVersions  []string  atomic in=Rule                 # Versions; * is all.
+  resources    []string  atomic in=Rule                 # Resources with subresources; * is all.
+  scope        *ScopeType(string)  enum=*|Cluster|Namespaced in=Rule  # Cluster, Namespaced or *.
 
 NamedRuleWithOperations atomic  # Matches operations on resources or on single objects.
   resourceNames  []string  atomic                 # The only objects it matches; empty for all.
-  operations     []OperationType(string)  atomic enum=*|CONNECT|CREATE|DELETE|UPDATE  # CREATE, UPDATE, DELETE, CONNECT or *.
-  apiGroups      []string  atomic                 # Groups; * is all.
-  apiVersions    []string  atomic                 # Versions; * is all.
-  resources      []string  atomic                 # Resources with subresources; * is all.
-  scope          *ScopeType(string)  enum=*|Cluster|Namespaced  # Cluster, Namespaced or *.
+  operations     []OperationType(string)  atomic enum=*|CONNECT|CREATE|DELETE|UPDATE in=RuleWithOperations  # CREATE, UPDATE, DELETE, CONNECT or *.
+  apiGroups      []string  atomic in=RuleWithOperations.Rule                 # Groups; * is all.
+  apiVersions    []string  atomic in=RuleWithOperations.Rule                 # Versions; * is all.
+  resources      []string  atomic in=RuleWithOperations.Rule                 # Resources with subresources; * is all.
+  scope          *ScopeType(string)  enum=*|Cluster|Namespaced in=RuleWithOperations.Rule  # Cluster, Namespaced or *.
 
 MatchCondition  # A CEL condition.
   name        string  !  # Its name.
@@ -122,6 +122,37 @@ ValidatingAdmissionPolicyBindingSpec  # How a policy is put into force.
   paramRef           *ParamRef                         # Its parameters.
   matchResources     *MatchResources                   # Narrows what the policy is about.
   validationActions  []ValidationAction(string)  + set enum=Audit|Deny|Warn  # Deny, Warn or Audit.
+
+MutatingAdmissionPolicy kind  # Changes in CEL that are made to objects.
+  spec  MutatingAdmissionPolicySpec  +  # The changes.
+
+MutatingAdmissionPolicySpec  # Changes.
+  paramKind           *ParamKind                                             # Kind of the parameters.
+  matchConstraints    *MatchResources                                        # Which requests the policy is about.
+  variables           []Variable  atomic                                     # Named CEL expressions for use in others.
+  mutations           []Mutation  atomic                                     # The changes, in their order.
+  failurePolicy       *FailurePolicyType(string)  enum=Fail|Ignore           # What happens when a change cannot be made.
+  matchConditions     []MatchCondition  by=name merge=name                   # CEL expressions that must all be true.
+  reinvocationPolicy  ReinvocationPolicyType(string)  enum=IfNeeded|Never    # Whether it is made again after changes by others.
+
+Mutation  # A change.
+  patchType           PatchType(string)  !  enum=ApplyConfiguration|JSONPatch  # The form of the change.
+  applyConfiguration  *ApplyConfiguration                                    # Fields to set, merged as server-side apply does.
+  jsonPatch           *JSONPatch                                             # Operations of a JSON patch.
+
+ApplyConfiguration  # Fields to set.
+  expression  string  # CEL that yields an Object.
+
+JSONPatch  # Operations of a JSON patch.
+  expression  string  # CEL that yields a list of JSONPatch.
+
+MutatingAdmissionPolicyBinding kind  # Puts a policy into force.
+  spec  MutatingAdmissionPolicyBindingSpec  +  # How it is put into force.
+
+MutatingAdmissionPolicyBindingSpec  # How a policy is put into force.
+  policyName      string  +        # The policy.
+  paramRef        *ParamRef        # Its parameters.
+  matchResources  *MatchResources  # Narrows what the policy is about.
 
 ParamRef atomic  # Names or selects parameters.
   name                     string                                # Name of the parameter object.

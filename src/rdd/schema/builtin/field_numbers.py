@@ -36,6 +36,11 @@ DeleteOptions gracePeriodSeconds=1 preconditions=2 orphanDependents=3 propagatio
   ignoreStoreReadErrorWithClusterBreakingPotential=6
 Preconditions uid=1 resourceVersion=2
 WatchEvent type=1 object=2
+APIVersions versions=1 serverAddressByClientCIDRs=2
+APIGroupList groups=1
+APIGroup name=1 versions=2 preferredVersion=3 serverAddressByClientCIDRs=4
+GroupVersionForDiscovery groupVersion=1 version=2
+ServerAddressByClientCIDR clientCIDR=1 serverAddress=2
 APIResourceList groupVersion=1 resources=2
 APIResource name=1 namespaced=2 kind=3 verbs=4 shortNames=5 singularName=6 categories=7 group=8
   version=9 storageVersionHash=10
@@ -110,6 +115,14 @@ TypeChecking expressionWarnings=1
 ExpressionWarning fieldRef=2 warning=3
 ValidatingAdmissionPolicyBinding metadata=1 spec=2
 ValidatingAdmissionPolicyBindingSpec policyName=1 paramRef=2 matchResources=3 validationActions=4
+MutatingAdmissionPolicy metadata=1 spec=2
+MutatingAdmissionPolicySpec paramKind=1 matchConstraints=2 variables=3 mutations=4 failurePolicy=5
+  matchConditions=6 reinvocationPolicy=7
+Mutation patchType=2 applyConfiguration=3 jsonPatch=4
+ApplyConfiguration expression=1
+JSONPatch expression=1
+MutatingAdmissionPolicyBinding metadata=1 spec=2
+MutatingAdmissionPolicyBindingSpec policyName=1 paramRef=2 matchResources=3
 ParamRef name=1 namespace=2 selector=3 parameterNotFoundAction=4
 
 [apiextensions]

@@ -109,6 +109,27 @@ WatchEvent  # A change seen by a watch.
   type    string  !  # ADDED, MODIFIED, DELETED, BOOKMARK or ERROR.
   object  Raw  !     # The object after the change.
 
+APIVersions typemeta  # The versions of the core group.
+  versions                    []string  !  atomic                     # The versions.
+  serverAddressByClientCIDRs  []ServerAddressByClientCIDR  !  atomic  # Addresses of the server.
+
+APIGroupList typemeta  # The groups the server offers.
+  groups  []APIGroup  !  atomic  # The groups.
+
+APIGroup typemeta  # A group and its versions.
+  name                        string  !                               # Its name.
+  versions                    []GroupVersionForDiscovery  !  atomic   # Its versions.
+  preferredVersion            GroupVersionForDiscovery                # The version clients should use.
+  serverAddressByClientCIDRs  []ServerAddressByClientCIDR  atomic     # Addresses of the server.
+
+GroupVersionForDiscovery  # A version of a group.
+  groupVersion  string  !  # Group and version.
+  version       string  !  # The version alone.
+
+ServerAddressByClientCIDR  # The address of the server for some clients.
+  clientCIDR     string  !  # The clients.
+  serverAddress  string  !  # The address.
+
 APIResourceList typemeta  # The resources of a group version.
   groupVersion  string  !                 # The group version.
   resources     []APIResource  !  atomic  # Its resources.

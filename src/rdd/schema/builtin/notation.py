@@ -26,7 +26,8 @@ whole).
 Marks of a member: `!` required and always printed, `=` always printed,
 `+` required but not printed when empty (all others are optional and not printed
 when empty), `zero` (a time that is left out when unset), `set`, `atomic`,
-`by=key` (list type), `merge` or `merge=key` (strategic merge), `enum=A|B`.
+`by=key` (list type), `merge` or `merge=key` (strategic merge), `enum=A|B`,
+`in=A.B` (declared by the struct B embedded in A, which errors name).
 A description `=NAME` stands for the constant of that name in texts.py.
 
 Shapes are parsed on first use.
@@ -87,6 +88,8 @@ class Field:
     patch_strategy: str = ""
     patch_merge_key: str = ""
     enum: tuple[str, ...] = ()
+    embedded: tuple[str, ...] = ()
+    """The embedded Go structs that declare the member, outermost first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +115,8 @@ class Struct:
 
 
 _TYPE_META = (
-    Field("kind", Type("string", "string"), texts.KIND),
-    Field("apiVersion", Type("string", "string"), texts.API_VERSION),
+    Field("kind", Type("string", "string"), texts.KIND, embedded=("TypeMeta",)),
+    Field("apiVersion", Type("string", "string"), texts.API_VERSION, embedded=("TypeMeta",)),
 )
 
 
@@ -218,12 +221,14 @@ def _list_of(item: Struct) -> Struct:
             Field(
                 "items",
                 Type("list", f"[]{item.go_type}", item=element),
-                f"The {item.go_name} objects.",
+                texts.LIST_ITEMS.get((item.group, item.go_name), f"The {item.go_name} objects."),
                 required=True,
                 keep=True,
             ),
         ),
-        description=f"A list of {item.go_name} objects.",
+        description=texts.LISTS.get(
+            (item.group, item.go_name), f"A list of {item.go_name} objects."
+        ),
         group=item.group,
         version=item.version,
         kind=f"{item.go_name}List",
@@ -246,6 +251,7 @@ def _field(file: str, line: str) -> Field:
         patch_strategy="merge" if "merge" in values or "merge" in marks else "",
         patch_merge_key=values.get("merge", ""),
         enum=tuple(values["enum"].split("|")) if "enum" in values else (),
+        embedded=tuple(values["in"].split(".")) if "in" in values else (),
     )
 
 

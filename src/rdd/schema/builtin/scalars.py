@@ -69,7 +69,7 @@ def integer(go: str, bits: int) -> Decode:
         if value.__class__ is int and low <= value <= high:
             return value
         if value.__class__ is int or value.__class__ is float:
-            raise Mismatch(f"number {value!r}", go)
+            raise Mismatch(f"number {govalue.number(value)}", go)
         raise Mismatch(json_kind(value), go)
 
     return decode

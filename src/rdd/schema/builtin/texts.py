@@ -88,3 +88,69 @@ HOLDER_IDENTITY = (
     "Election is used, the holder identity must be equal to the elected "
     "LeaseCandidate.metadata.name field."
 )
+
+
+_RBAC = "rbac.authorization.k8s.io"
+_ADMISSION = "admissionregistration.k8s.io"
+_HOME = "https://kubernetes.io/docs"
+
+# Descriptions of lists and of their items, by group and kind of the items.
+_DESCRIBED_LISTS: dict[tuple[str, str], tuple[str, str]] = {
+    ("", "ConfigMap"): (
+        "ConfigMapList is a resource containing a list of ConfigMap objects.",
+        "Items is the list of ConfigMaps.",
+    ),
+    ("", "Event"): ("EventList is a list of events.", "List of events"),
+    ("", "Namespace"): (
+        "NamespaceList is a list of Namespaces.",
+        "Items is the list of Namespace objects in the list. More info: "
+        f"{_HOME}/concepts/overview/working-with-objects/namespaces/",
+    ),
+    ("", "ResourceQuota"): (
+        "ResourceQuotaList is a list of ResourceQuota items.",
+        "Items is a list of ResourceQuota objects. More info: "
+        f"{_HOME}/concepts/policy/resource-quotas/",
+    ),
+    ("", "Secret"): (
+        "SecretList is a list of Secret.",
+        f"Items is a list of secret objects. More info: {_HOME}/concepts/configuration/secret",
+    ),
+    ("", "ServiceAccount"): (
+        "ServiceAccountList is a list of ServiceAccount objects",
+        "List of ServiceAccounts. More info: "
+        f"{_HOME}/tasks/configure-pod-container/configure-service-account/",
+    ),
+    ("coordination.k8s.io", "Lease"): (
+        "LeaseList is a list of Lease objects.",
+        "items is a list of schema objects.",
+    ),
+    ("events.k8s.io", "Event"): (
+        "EventList is a list of Event objects.",
+        "items is a list of schema objects.",
+    ),
+    **{
+        (_RBAC, kind): (f"{kind}List is a collection of {kind}s", f"Items is a list of {kind}s")
+        for kind in ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
+    },
+    **{
+        (_ADMISSION, kind): (f"{kind}List is a list of {kind}.", f"List of {kind}.")
+        for kind in (
+            *("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"),
+            *("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"),
+        )
+    },
+    **{
+        (_ADMISSION, kind): (f"{kind}List is a list of {kind}.", "List of PolicyBinding.")
+        for kind in ("ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicyBinding")
+    },
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): (
+        "CustomResourceDefinitionList is a list of CustomResourceDefinition objects.",
+        "items list individual CustomResourceDefinition objects",
+    ),
+    ("apiregistration.k8s.io", "APIService"): (
+        "APIServiceList is a list of APIService objects.",
+        "Items is the list of APIService",
+    ),
+}
+LISTS = {key: texts[0] for key, texts in _DESCRIBED_LISTS.items()}
+LIST_ITEMS = {key: texts[1] for key, texts in _DESCRIBED_LISTS.items()}

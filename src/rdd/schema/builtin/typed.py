@@ -8,15 +8,14 @@ on plain dicts. Each shape (see rdd.schema.builtin.notation) is compiled once,
 when first used, into nested functions; a function is given a JSON value and
 returns the decoded one.
 
-The fast pass only notices that there are unknown members; their paths are
-collected by a second walk in document order, because that is the order in which
-Kubernetes reports them and unknown members are rare. The same holds for type
-errors: the first one in the document is reported.
+This pass only notices that there are unknown members or that a value does not
+fit. Which error Kubernetes reports follows from the order of the document, which
+a second walk finds out (rdd.schema.builtin.godecode); both are rare.
 """
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rdd.api import timestamps
 from rdd.api.errors import BadRequest
@@ -26,10 +25,10 @@ from rdd.schema.builtin import notation, scalars
 from rdd.schema.builtin.notation import Field, Struct, Type
 from rdd.schema.builtin.scalars import Decode, Malformed, Mismatch
 
-Zero = Callable[[], Any]
+if TYPE_CHECKING:
+    from rdd.schema.builtin import godecode
 
-_MAX_UNKNOWN = 100
-"""Kubernetes stops reporting there."""
+Zero = Callable[[], Any]
 
 
 class DecodeError(BadRequest):
@@ -78,20 +77,30 @@ def decode_typed(shape: Shape, obj: Any, *, unknown: list[str]) -> dict[str, Any
     try:
         out: dict[str, Any] = shape.decode({} if obj is None else obj, strange)
         if strange:
-            found: dict[str, None] = {}
-            _unknown(Type("struct", "", struct=struct.name), obj, "", found)
-            unknown.extend(list(found)[:_MAX_UNKNOWN])
+            unknown += _examine(shape, obj).unknown
     except (Mismatch, Malformed) as error:
-        cause = str(error)
+        cause = _examine(shape, obj).error or str(error)
     except RecursionError:
         cause = "json: exceeded max depth"
     else:
         if struct.kind:
             out = {"kind": struct.kind, "apiVersion": struct.api_version, **_without_type(out)}
         return out
-    version = gotext.quote(struct.version)
-    prefix = f"{struct.go_name} in version {version} cannot be handled as a {struct.go_name}"
-    raise DecodeError(f"{prefix}: {cause}", cause=cause) from None
+    raise decode_error(shape, cause) from None
+
+
+def decode_error(shape: Shape, cause: str) -> DecodeError:
+    """Return the error of a body that does not fit its kind."""
+    name, version = shape.struct.go_name, gotext.quote(shape.struct.version)
+    return DecodeError(
+        f"{name} in version {version} cannot be handled as a {name}: {cause}", cause=cause
+    )
+
+
+def _examine(shape: Shape, value: Any) -> "godecode.Examined":
+    from rdd.schema.builtin import godecode
+
+    return godecode.examine(shape.struct.name, value)
 
 
 def decode_embedded(shape: Shape, value: Any) -> dict[str, Any]:
@@ -103,7 +112,8 @@ def decode_embedded(shape: Shape, value: Any) -> dict[str, Any]:
         out: dict[str, Any] = shape.decode({} if value is None else value, [])
         return out
     except (Mismatch, Malformed) as error:
-        raise DecodeError(str(error), cause=str(error)) from None
+        cause = _examine(shape, value).error or str(error)
+        raise DecodeError(cause, cause=cause) from None
     except RecursionError:
         cause = "json: exceeded max depth"
         raise DecodeError(cause, cause=cause) from None
@@ -133,7 +143,7 @@ def _schema_or_array(value: Any, strange: list[None]) -> Any:
     if value.__class__ is list:
         decode = _struct(_JSON_SCHEMA)
         return [decode({} if v is None else v, []) for v in value]
-    return {}
+    return ()  # as in Go: neither a schema nor schemas, but not absent
 
 
 def _schema_or_strings(value: Any, strange: list[None]) -> Any:
@@ -147,7 +157,7 @@ def _schema_or_strings(value: Any, strange: list[None]) -> Any:
 
 _JSON_SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
 
-_SPECIAL: dict[str, Decode] = {
+SPECIAL: dict[str, Decode] = {
     "Time": scalars.time(timestamps.normalise),
     "MicroTime": scalars.time(timestamps.normalise_micro),
     "Quantity": scalars.quantity,
@@ -168,8 +178,8 @@ def _decoder(type_: Type) -> Decode:
     form, go = type_.form, type_.go
     if form == "struct":
         return _struct(type_.struct)
-    if form in _SPECIAL:
-        return _SPECIAL[form]
+    if form in SPECIAL:
+        return SPECIAL[form]
     if form == "list" and type_.item is not None:
         return _list(go, type_.item)
     if form == "map" and type_.item is not None:
@@ -283,7 +293,7 @@ _Row = tuple[str, Decode, int, Zero | None]
 @cache
 def _struct(name: str) -> Decode:
     declared = notation.struct(name)
-    go_type, go_name = declared.go_type, declared.go_name
+    go_type = declared.go_type
     rows: list[_Row] | None = None
     names = frozenset(f.name for f in declared.fields)
 
@@ -305,66 +315,23 @@ def _struct(name: str) -> Decode:
         out: dict[str, Any] = {}
         seen = 0
         get = value.get
-        try:
-            for member, decode_member, mode, zero in rows:
-                given = get(member)
-                if given is None:
-                    if zero is not None:
-                        out[member] = zero()
-                    continue
-                seen += 1
-                decoded = decode_member(given, strange)
-                if decoded or mode == _ALWAYS:
+        for member, decode_member, mode, zero in rows:
+            given = get(member)
+            if given is None:
+                if zero is not None:
+                    out[member] = zero()
+                continue
+            seen += 1
+            decoded = decode_member(given, strange)
+            if decoded or mode == _ALWAYS:
+                out[member] = decoded
+            elif mode == _IF_GIVEN:
+                if decoded is not None:
                     out[member] = decoded
-                elif mode == _IF_GIVEN:
-                    if decoded is not None:
-                        out[member] = decoded
-                elif mode == _NULL_IF_EMPTY:
-                    out[member] = None
-        except (Mismatch, Malformed):
-            _raise_first(value, rows, go_name)
+            elif mode == _NULL_IF_EMPTY:
+                out[member] = None
         if seen != len(value) and not names.issuperset(value):
             strange.append(None)
         return out
 
     return decode
-
-
-def _raise_first(value: dict[str, Any], rows: list[_Row], go_name: str) -> None:
-    """Raise the error that comes first in the document, as Go would report it.
-
-    A malformed text (a time, a quantity) ends Go's decoding at once and so
-    takes precedence over type errors before it.
-    """
-    by_name = {row[0]: row[1] for row in rows}
-    first: Mismatch | None = None
-    for member, given in value.items():
-        if given is None or member not in by_name:
-            continue
-        try:
-            by_name[member](given, [])
-        except Mismatch as mismatch:
-            if first is None:
-                mismatch.struct = mismatch.struct or go_name
-                mismatch.path.insert(0, member)
-                first = mismatch
-    if first is not None:
-        raise first
-
-
-def _unknown(type_: Type, value: Any, path: str, found: dict[str, None]) -> None:
-    """Collect the paths of members that a struct does not declare, in document order."""
-    if type_.form == "struct" and isinstance(value, dict):
-        fields = {f.name: f.type for f in notation.struct(type_.struct).fields}
-        prefix = f"{path}." if path else ""
-        for member, given in value.items():
-            if member in fields:
-                _unknown(fields[member], given, prefix + member, found)
-            else:
-                found[prefix + member] = None
-    elif type_.form == "list" and isinstance(value, list) and type_.item is not None:
-        for position, given in enumerate(value):
-            _unknown(type_.item, given, f"{path}[{position}]", found)
-    elif type_.form == "map" and isinstance(value, dict) and type_.item is not None:
-        for key, given in value.items():
-            _unknown(type_.item, given, f"{path}.{key}" if path else key, found)

@@ -78,7 +78,8 @@ def _schema_or_bool(value: Any) -> dict[str, Any]:
 def _items(value: Any) -> dict[str, Any]:
     if isinstance(value, list):
         return {"Schema": None, "JSONSchemas": _schemas(value)}
-    return {"Schema": _schema(value), "JSONSchemas": None}
+    schema = _schema(value) if isinstance(value, Mapping) else None
+    return {"Schema": schema, "JSONSchemas": None}
 
 
 def _dependencies(value: Mapping[str, Any]) -> dict[str, Any]:

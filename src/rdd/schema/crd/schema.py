@@ -17,8 +17,12 @@ from rdd.schema.crd.structural import Schema, all_schemas, children, structural_
 from rdd.schema.formats import string_check
 from rdd.schema.node import compile_node
 
-CheckRules = Callable[[Schema, str], list[FieldError]]
-"""Returns the errors of the CEL rules of a schema; the arguments are schema and field path."""
+CheckRules = Callable[[Schema, str, frozenset[int] | None], list[FieldError]]
+"""Returns the errors of the CEL rules of a schema.
+
+The arguments are schema, field path and the identities of the levels that have errors at or below
+them: the rules of these are not compiled. None: no rule is, the schema is not structural.
+"""
 
 MAX_DEPTH = 100
 """The maximum nesting of a schema. Schemas of large operators have about 30 levels."""
@@ -53,11 +57,12 @@ def schema_errors(
         found = found or default_errors(compile_node(schema), field=field)
         run_rules = not found
         errors += found
-    _walk(schema, field, errors, _Context(), is_root=True)
+    faulty: set[int] = set()
+    _walk(schema, field, errors, _Context(), faulty, is_root=True)
+    if check_rules is not None:
+        errors += check_rules(schema, field, frozenset(faulty) if run_rules else None)
     if not errors and why_unreadable:
         errors.append(invalid(field, "", why_unreadable))
-    if run_rules and not errors and check_rules is not None:
-        errors += check_rules(schema, field)
     return errors
 
 
@@ -116,10 +121,18 @@ class _Context:
 
 
 def _walk(
-    schema: Any, field: str, errors: list[FieldError], context: _Context, *, is_root: bool = False
+    schema: Any,
+    field: str,
+    errors: list[FieldError],
+    context: _Context,
+    faulty: set[int],
+    *,
+    is_root: bool = False,
 ) -> None:
+    """Append the errors of a level and those below; add the levels that have any to `faulty`."""
     if not isinstance(schema, Mapping):
         return
+    before = len(errors)
     _members(schema, field, errors, context)
     properties = schema.get("properties") or {}
     additional = schema.get("additionalProperties")
@@ -132,33 +145,35 @@ def _walk(
             inner = replace(
                 context, no_defaults="inside additionalProperties applying to object metadata"
             )
-        _walk(additional, f"{field}.additionalProperties", errors, inner)
+        _walk(additional, f"{field}.additionalProperties", errors, inner, faulty)
     is_resource = is_root or bool(schema.get("x-kubernetes-embedded-resource"))
     for name, sub in properties.items():
         inner = context
         if is_resource and name in _META:
             reason = f"in top-level {name}" if is_root else context.no_defaults
             inner = _Context(no_defaults=reason, in_metadata=True)
-        _walk(sub, f"{field}.properties[{name}]", errors, inner)
-    _walk(schema.get("not"), f"{field}.not", errors, context)
+        _walk(sub, f"{field}.properties[{name}]", errors, inner, faulty)
+    _walk(schema.get("not"), f"{field}.not", errors, context, faulty)
     for junctor in ("allOf", "oneOf", "anyOf"):
         for position, sub in enumerate(schema.get(junctor) or ()):
-            _walk(sub, f"{field}.{junctor}[{position}]", errors, context)
+            _walk(sub, f"{field}.{junctor}[{position}]", errors, context, faulty)
     for name, sub in (schema.get("definitions") or {}).items():
-        _walk(sub, f"{field}.definitions[{name}]", errors, context)
+        _walk(sub, f"{field}.definitions[{name}]", errors, context, faulty)
     items = schema.get("items")
     if isinstance(items, list):
         for position, sub in enumerate(items):
-            _walk(sub, f"{field}.items[{position}]", errors, context)
+            _walk(sub, f"{field}.items[{position}]", errors, context, faulty)
     else:
-        _walk(items, f"{field}.items", errors, context)
+        _walk(items, f"{field}.items", errors, context, faulty)
     for name, sub in (schema.get("dependencies") or {}).items():
-        _walk(sub, f"{field}.dependencies[{name}]", errors, context)
+        _walk(sub, f"{field}.dependencies[{name}]", errors, context, faulty)
     if schema.get("x-kubernetes-preserve-unknown-fields") is False:
         at = f"{field}.x-kubernetes-preserve-unknown-fields"
         errors.append(invalid(at, False, "must be true or undefined"))
     _map_type(schema, field, errors)
     _list_type(schema, field, errors)
+    if len(errors) > before:
+        faulty.add(id(schema))
 
 
 _UNSUPPORTED_BEFORE_TYPE = ("additionalItems", "patternProperties", "definitions", "dependencies")

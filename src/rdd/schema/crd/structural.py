@@ -86,7 +86,7 @@ def structural_errors(schema: Schema, *, field: str) -> list[FieldError]:
 def _invariants(schema: Schema, level: str, field: str, errors: list[FieldError]) -> None:
     kind = schema.get("type") or ""
     items, properties = schema.get("items"), schema.get("properties") or {}
-    if kind == "array" and items is None:
+    if kind == "array" and not isinstance(items, Mapping):
         errors.append(required(f"{field}.items", "must be specified"))
     if isinstance(items, Mapping):
         _invariants(items, "items", f"{field}.items", errors)
@@ -163,8 +163,7 @@ def _resource_members(
     if level != "root":
         return
     allowed = set(metadata.get("properties") or ()) <= {"name", "generateName"}
-    # Documentation links and examples are not part of a structural schema.
-    ignored = {"type", "default", "properties", "externalDocs", "example"}
+    ignored = {"type", "default", "properties"}
     if not allowed or any(value for member, value in metadata.items() if member not in ignored):
         detail = (
             "must not specify anything other than name and generateName, "

@@ -285,7 +285,7 @@ def _version_errors(
         if schema is not None:
             errors += selectable_fields_errors(selectable, schema, field=at)
         else:
-            what = "`validations.schema` is included"
+            what = "validations.schema is included"
             if field != "spec":
                 what = "`version.schema.openAPIV3Schema` is not included"
             errors.append(invalid(at, "", f"may only be set when {what}"))

@@ -49,7 +49,10 @@ class ServedKind(Protocol):
 
 _ALWAYS = tuple(
     f"{META}.{name}"
-    for name in ("APIResourceList", "DeleteOptions", "Patch", "Status", "WatchEvent")
+    for name in (
+        *("APIVersions", "APIGroupList", "APIGroup", "APIResourceList"),
+        *("DeleteOptions", "Patch", "Status", "WatchEvent"),
+    )
 )
 """Definitions of every document, whether its paths need them or not."""
 

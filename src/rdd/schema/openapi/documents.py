@@ -39,11 +39,15 @@ def openapi_v3_document(
     kinds: Iterable[OpenApiKind],
     definitions: Mapping[str, Schema],
     *,
+    others: Mapping[str, Any] | None = None,
     title: str = "Kubernetes",
     version: str = "unversioned",
 ) -> dict[str, Any]:
-    """Return the v3 document of some kinds (usually of one group and version)."""
-    paths: dict[str, Any] = {}
+    """Return the v3 document of some kinds (usually of one group and version).
+
+    `others` are path items that belong to no kind.
+    """
+    paths: dict[str, Any] = dict(others or {})
     for kind in kinds:
         paths.update(path_items_v3(kind))
     return {
@@ -61,11 +65,15 @@ def openapi_v2_document(
     kinds: Iterable[OpenApiKind],
     definitions: Mapping[str, Schema],
     *,
+    others: Mapping[str, Any] | None = None,
     title: str = "Kubernetes",
     version: str = "unversioned",
 ) -> dict[str, Any]:
-    """Return the v2 document of some kinds; definitions are given in v3 form."""
-    paths: dict[str, Any] = {}
+    """Return the v2 document of some kinds; definitions are given in v3 form.
+
+    `others` are path items that belong to no kind.
+    """
+    paths: dict[str, Any] = dict(others or {})
     for kind in kinds:
         paths.update(path_items_v2(kind))
     return {

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rdd.api import mediatypes
+from rdd.schema.openapi import parameters
 
 META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 V3_PREFIX = "#/components/schemas/"
@@ -41,33 +42,25 @@ class OpenApiKind:
     patch_types: tuple[str, ...] = (*CUSTOM_PATCH_TYPES, mediatypes.STRATEGIC_MERGE_PATCH)
     """The media types that PATCH accepts."""
 
+    @property
+    def is_builtin(self) -> bool:
+        """Whether the kind is no custom resource."""
+        return mediatypes.STRATEGIC_MERGE_PATCH in self.patch_types
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """The media types of objects."""
+        return _BUILTIN_ANSWERS if self.is_builtin else _ANSWERS
+
 
 _STATUS = f"{META}.Status"
 _PATCH = f"{META}.Patch"
 _DELETE_OPTIONS = f"{META}.DeleteOptions"
-_ANSWERS = ("application/json", "application/yaml")
+_WATCH_EVENT = f"{META}.WatchEvent"
+_ANSWERS = (mediatypes.JSON, mediatypes.YAML)
+_BUILTIN_ANSWERS = (mediatypes.JSON, mediatypes.YAML, mediatypes.PROTOBUF)
+_STREAMS = (f"{mediatypes.JSON};stream=watch", f"{mediatypes.PROTOBUF};stream=watch")
 
-# name → type and meaning
-_QUERY = {
-    "allowWatchBookmarks": ("boolean", "Send bookmarks in watches."),
-    "continue": ("string", "Token to continue a list that was cut off."),
-    "dryRun": ("string", "All: do everything but store the result."),
-    "fieldManager": ("string", "Name of the actor that makes the changes."),
-    "fieldSelector": ("string", "Selects objects by fields."),
-    "fieldValidation": ("string", "What to do about unknown fields: Ignore, Warn or Strict."),
-    "force": ("boolean", "Take over fields that other managers own (apply only)."),
-    "gracePeriodSeconds": ("integer", "Time an object is given to end."),
-    "labelSelector": ("string", "Selects objects by labels."),
-    "limit": ("integer", "Most objects in one answer."),
-    "orphanDependents": ("boolean", "Deprecated: use propagationPolicy."),
-    "pretty": ("string", "Answer in a form that is easy to read."),
-    "propagationPolicy": ("string", "What happens to dependents of a deleted object."),
-    "resourceVersion": ("string", "How recent the answer must be."),
-    "resourceVersionMatch": ("string", "How resourceVersion is to be understood."),
-    "sendInitialEvents": ("boolean", "Start a watch with the objects that exist."),
-    "timeoutSeconds": ("integer", "When to end the request."),
-    "watch": ("boolean", "Follow changes instead of listing."),
-}
 _LIST = (
     "allowWatchBookmarks", "continue", "fieldSelector", "labelSelector", "limit",
     "resourceVersion", "resourceVersionMatch", "sendInitialEvents", "timeoutSeconds", "watch",
@@ -121,7 +114,7 @@ def _single(verbs: tuple[str, ...], definition: str, suffix: str) -> Iterator[_O
             "put", "put", "replace", definition, (200, 201), _WRITE, definition, suffix
         )
     if "patch" in verbs:
-        query = (*_WRITE, "force")
+        query = ("dryRun", "fieldManager of a patch", "fieldValidation", "force")
         yield _Operation("patch", "patch", "patch", definition, (200, 201), query, _PATCH, suffix)
     if "delete" in verbs:
         yield _Operation(
@@ -136,6 +129,8 @@ def _single(verbs: tuple[str, ...], definition: str, suffix: str) -> Iterator[_O
 def _paths(kind: OpenApiKind) -> Iterator[tuple[str, bool, list[_Operation]]]:
     """Yield path, whether it spans all namespaces, and operations."""
     root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
+    if kind.is_builtin and "watch" in kind.verbs:
+        yield from _watch_paths(kind, root)
     base = f"{root}/{kind.plural}"
     if kind.namespaced:
         if "list" in kind.verbs:
@@ -152,6 +147,27 @@ def _paths(kind: OpenApiKind) -> Iterator[tuple[str, bool, list[_Operation]]]:
         suffix = name[:1].upper() + name[1:]
         operations = list(_single(verbs, definition, suffix))
         yield f"{base}/{{name}}/{name}", False, operations
+
+
+def _watch_paths(kind: OpenApiKind, root: str) -> Iterator[tuple[str, bool, list[_Operation]]]:
+    """Yield the deprecated paths that watch without a parameter."""
+    several = _Operation("get", "watchlist", "watch", _WATCH_EVENT, suffix="List")
+    base = f"{root}/watch/{kind.plural}"
+    if kind.namespaced:
+        yield base, True, [several]
+        base = f"{root}/watch/namespaces/{{namespace}}/{kind.plural}"
+    yield base, False, [several]
+    yield f"{base}/{{name}}", False, [_Operation("get", "watch", "watch", _WATCH_EVENT)]
+
+
+def capital_words(text: str) -> str:
+    """Return a text as a part of operation ids."""
+    return _words(text, capital=True)
+
+
+def group_tag(group: str) -> str:
+    """Return the tag of the operations of a group."""
+    return _words(group.removesuffix(".k8s.io") or "core", capital=False)
 
 
 def _words(text: str, *, capital: bool) -> str:
@@ -173,8 +189,19 @@ def operation_id(kind: OpenApiKind, word: str, suffix: str, *, everywhere: bool)
 
 def _describe(kind: OpenApiKind, operation: _Operation) -> str:
     sub = f" {operation.suffix.lower()} of" if operation.suffix else ""
+    if operation.action == "watchlist":
+        return (
+            f"watch individual changes to a list of {kind.kind}. deprecated: use the 'watch' "
+            "parameter with a list operation instead."
+        )
+    if operation.action == "watch":
+        return (
+            f"watch changes to an object of kind {kind.kind}. deprecated: use the 'watch' "
+            "parameter with a list operation instead, filtered to a single item with the "
+            "'fieldSelector' parameter."
+        )
     if operation.word == "list":
-        return f"list objects of kind {kind.kind}"
+        return f"list or watch objects of kind {kind.kind}"
     if operation.word == "deletecollection":
         return f"delete collection of {kind.kind}"
     if operation.word in ("create", "delete"):
@@ -185,8 +212,7 @@ def _describe(kind: OpenApiKind, operation: _Operation) -> str:
 
 
 def _common(kind: OpenApiKind, operation: _Operation, *, everywhere: bool) -> dict[str, Any]:
-    group = kind.group.removesuffix(".k8s.io") or "core"
-    tag = f"{_words(group, capital=False)}_{_words(kind.version, capital=False)}"
+    tag = f"{group_tag(kind.group)}_{_words(kind.version, capital=False)}"
     named = {"group": kind.group, "kind": kind.kind, "version": kind.version}
     return {
         "description": _describe(kind, operation),
@@ -205,9 +231,9 @@ def path_items_v3(kind: OpenApiKind) -> dict[str, Any]:
 
     def operation_v3(operation: _Operation, *, everywhere: bool) -> dict[str, Any]:
         answer = {"schema": {"$ref": V3_PREFIX + operation.answer}}
-        types: tuple[str, ...] = _ANSWERS
-        if operation.action == "list" and "watch" in kind.verbs:
-            types = ("application/json", "application/json;stream=watch", "application/yaml")
+        types = kind.answers
+        if operation.action in ("list", "watchlist", "watch") and "watch" in kind.verbs:
+            types = (*types, *(_STREAMS if kind.is_builtin else _STREAMS[:1]))
         item: dict[str, Any] = {
             **_common(kind, operation, everywhere=everywhere),
             "responses": {
@@ -222,9 +248,11 @@ def path_items_v3(kind: OpenApiKind) -> dict[str, Any]:
             },
         }
         if operation.query:
-            item["parameters"] = [_parameter_v3(name) for name in operation.query]
+            item["parameters"] = [parameters.v3(name) for name in operation.query]
         if operation.body:
-            media_types = kind.patch_types if operation.body == _PATCH else _ANSWERS
+            media_types = kind.patch_types if operation.body == _PATCH else ("*/*",)
+            if not kind.is_builtin and operation.body != _PATCH:
+                media_types = _ANSWERS
             body = {"schema": {"$ref": V3_PREFIX + operation.body}}
             item["requestBody"] = {"content": dict.fromkeys(media_types, body)}
             if operation.body != _DELETE_OPTIONS:
@@ -246,7 +274,7 @@ def path_items_v3(kind: OpenApiKind) -> dict[str, Any]:
                     }
                     for name, description in _path_parameters(kind, path)
                 ),
-                _parameter_v3("pretty"),
+                *(parameters.v3(name) for name in _shared_parameters(operations)),
             ],
         }
     return items
@@ -257,8 +285,8 @@ def path_items_v2(kind: OpenApiKind) -> dict[str, Any]:
 
     def operation_v2(operation: _Operation, *, everywhere: bool) -> dict[str, Any]:
         answer = {"$ref": V2_PREFIX + operation.answer}
-        parameters = [_parameter_v2(name) for name in operation.query]
-        consumes = list(_ANSWERS)
+        found = [parameters.v2(name) for name in operation.query]
+        consumes = ["*/*"] if kind.is_builtin else list(_ANSWERS)
         if operation.body:
             body: dict[str, Any] = {
                 "in": "body",
@@ -267,14 +295,14 @@ def path_items_v2(kind: OpenApiKind) -> dict[str, Any]:
             }
             if operation.body != _DELETE_OPTIONS:
                 body["required"] = True
-            parameters.append(body)
+            found.append(body)
             if operation.body == _PATCH:
                 consumes = list(kind.patch_types)
         return {
             **_common(kind, operation, everywhere=everywhere),
             "consumes": consumes,
-            "parameters": parameters,
-            "produces": list(_ANSWERS),
+            "parameters": found,
+            "produces": _produces(kind, operation),
             "responses": {
                 **{
                     str(code): {"description": _CODES[code], "schema": answer}
@@ -301,7 +329,7 @@ def path_items_v2(kind: OpenApiKind) -> dict[str, Any]:
                     }
                     for name, description in _path_parameters(kind, path)
                 ),
-                _parameter_v2("pretty"),
+                *(parameters.v2(name) for name in _shared_parameters(operations)),
             ],
         }
     return items
@@ -317,12 +345,13 @@ def _path_parameters(kind: OpenApiKind, path: str) -> list[tuple[str, str]]:
     return found
 
 
-def _parameter_v3(name: str) -> dict[str, Any]:
-    kind, text = _QUERY[name]
-    schema = {"type": kind, "uniqueItems": True}
-    return {"description": text, "in": "query", "name": name, "schema": schema}
+def _shared_parameters(operations: list[_Operation]) -> tuple[str, ...]:
+    """Return the query parameters of a whole path; deprecated watches have all of a list."""
+    if operations[0].word != "watch":
+        return ("pretty",)
+    return tuple(sorted((*_LIST, "pretty")))
 
 
-def _parameter_v2(name: str) -> dict[str, Any]:
-    kind, text = _QUERY[name]
-    return {"description": text, "in": "query", "name": name, "type": kind, "uniqueItems": True}
+def _produces(kind: OpenApiKind, operation: _Operation) -> list[str]:
+    has_streams = operation.action in ("list", "watchlist", "watch") and kind.is_builtin
+    return [*kind.answers, *(_STREAMS if has_streams else ())]

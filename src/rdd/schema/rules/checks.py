@@ -4,8 +4,8 @@
 Per rule: it is not empty, compiles to the right type, has a usable message, reason and fieldPath,
 may use `oldSelf` at its position, and does not exceed the worst-case cost. The cost of a rule is
 multiplied by the maximum number of its values in an object. All rules together have a limit, too,
-and the error names the most expensive ones. A level with formal errors at or below it is not
-compiled.
+and the error names the most expensive ones. A level with errors at or below it, formal ones or
+those of its schema, is not compiled, and no level of a schema that is not structural.
 """
 
 from collections.abc import Mapping
@@ -37,12 +37,18 @@ _REASONS = (
 )  # fmt: skip
 
 
-def check_rules(schema: Schema, path: str) -> list[FieldError]:
-    """Return the errors of the rules of a structural schema; `path` is its field."""
+def check_rules(
+    schema: Schema, path: str, faulty: frozenset[int] | None = frozenset()
+) -> list[FieldError]:
+    """Return the errors of the rules of a schema; `path` is its field.
+
+    `faulty` are the identities of levels with errors at or below them. None: the schema is not
+    structural, so that only the formal errors of its rules are reported.
+    """
     if not has_rules(schema):
         return []
-    check = _Check()
-    root = declared_type(schema, is_root=True)
+    check = _Check(faulty)
+    root = declared_type(schema, is_root=True) if faulty is not None else None
     formal, rules = check.level(schema, path, _Place(root, 1, ""), is_root=True)
     return [*formal, *rules, *check.total_errors(path)]
 
@@ -60,6 +66,7 @@ class _Place:
 class _Check:
     """The accumulated costs of one check."""
 
+    faulty: frozenset[int] | None
     total: int = 0
     dearest: list[tuple[int, str]] = field(default_factory=list)
 
@@ -78,7 +85,7 @@ class _Check:
         rules = schema.get(RULES) or ()
         for i, rule in enumerate(rules):
             formal += _formal_errors(rule, schema, f"{path}.{RULES}[{i}]")
-        if rules and not formal:
+        if rules and not formal and self.faulty is not None and id(schema) not in self.faulty:
             declared = place.declared or declared_type(
                 schema, is_root=is_root or bool(schema.get("x-kubernetes-embedded-resource"))
             )
@@ -193,10 +200,11 @@ def _formal_errors(rule: Mapping[str, Any], schema: Schema, at: str) -> list[Fie
     elif _has_line_breaks(message.strip()):
         errors.append(invalid(f"{at}.message", message, "must not contain line breaks"))
     elif _has_line_breaks(text) and not message.strip():
-        detail = "must be specified if rule contains line breaks"
+        detail = "message must be specified if rule contains line breaks"
         errors.append(required(f"{at}.message", detail))
     if expression and not expression.strip():
-        errors.append(required(f"{at}.messageExpression", "must be non-empty if specified"))
+        detail = "messageExpression must be non-empty if specified"
+        errors.append(required(f"{at}.messageExpression", detail))
     reason = rule.get("reason")
     if reason is not None and reason not in _REASONS:
         errors.append(not_supported(f"{at}.reason", reason, _REASONS))

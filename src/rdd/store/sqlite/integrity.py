@@ -11,6 +11,7 @@ A lock on a file next to the store makes use exclusive. It is not a lock on the
 store itself: POSIX locks on that file would interfere with SQLite's own.
 """
 
+import contextlib
 import os
 import sqlite3
 import struct
@@ -20,6 +21,7 @@ from rdd.host.errors import HostError
 from rdd.host.locks import FileLock
 from rdd.store.contract import Damaged, StoreInUse, Unavailable
 from rdd.store.sqlite import schema
+from rdd.store.sqlite.checksums import is_intact
 
 _MAGIC = b"SQLite format 3\0"
 _ADVICE = (
@@ -67,8 +69,11 @@ def release_lock(lock: FileLock) -> None:
     lock.release()
 
 
-def inspect(path: Path) -> bool:
-    """Return whether path is a store; raise Damaged if it is another file."""
+def inspect(path: Path) -> int:
+    """Return the format of the store at path, 0 if there is none.
+
+    Raises Damaged if it is another file.
+    """
     wal = path.with_name(path.name + "-wal")
     has_wal = wal.exists() and wal.stat().st_size > 0
     try:
@@ -82,18 +87,17 @@ def inspect(path: Path) -> bool:
                 f"{path} is missing, but its log {wal.name} exists. Restore the file, "
                 "or move the log away to start with an empty store."
             ) from None
-        return False
+        return 0
     except IsADirectoryError:
         raise damaged(path, "is a directory, not a store") from None
     if not header:
         raise damaged(path, "is empty")
     if len(header) < 100 or not header.startswith(_MAGIC):
         raise damaged(path, "is not a store: it has no SQLite header")
-    _inspect_header(path, header, size, has_wal)
-    return True
+    return _inspect_header(path, header, size, has_wal)
 
 
-def _inspect_header(path: Path, header: bytes, size: int, has_wal: bool) -> None:
+def _inspect_header(path: Path, header: bytes, size: int, has_wal: bool) -> int:
     (page_bytes,) = struct.unpack_from(">H", header, 16)
     change, pages = struct.unpack_from(">II", header, 24)
     version, application = struct.unpack_from(">I4xI", header, 60)
@@ -103,7 +107,8 @@ def _inspect_header(path: Path, header: bytes, size: int, has_wal: bool) -> None
     if version > schema.VERSION:
         raise Damaged(
             f"{path} was written by a newer version (format {version}, this version reads up to "
-            f"{schema.VERSION}). Update this program; the file was left unchanged."
+            f"{schema.VERSION}). Update this program, or restore a backup that the newer one made "
+            "before it changed the format; the file was left unchanged."
         )
     if page_bytes != schema.PAGE_BYTES:
         raise damaged(path, f"has pages of {page_bytes} bytes instead of {schema.PAGE_BYTES}")
@@ -111,6 +116,15 @@ def _inspect_header(path: Path, header: bytes, size: int, has_wal: bool) -> None
     # then the log still has them.
     if not has_wal and change == pages_valid_for and pages * page_bytes > size:
         raise damaged(path, f"is truncated: {size} bytes instead of {pages * page_bytes}")
+    # A new format may still be in the log only; then SQLite's answer counts (`format_of`).
+    return int(version) or 1
+
+
+def format_of(path: Path) -> int:
+    """Return the format of a store, including changes that are only in its log."""
+    with contextlib.closing(schema.connect_reader(path)) as connection:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(version)
 
 
 def verify(path: Path, connection: sqlite3.Connection) -> tuple[int, int, int]:
@@ -127,3 +141,29 @@ def verify(path: Path, connection: sqlite3.Connection) -> tuple[int, int, int]:
         if finding != "ok":
             raise damaged(path, f"is damaged ({finding})")
     return compacted, swept, reserved
+
+
+def is_index_sound(connection: sqlite3.Connection) -> bool:
+    """Return whether the index leads to all rows of the table, and to those it describes."""
+    (strays,) = connection.execute(schema.STRAY_INDEX_ENTRIES).fetchone()
+    if strays:
+        return False
+    totals = [
+        connection.execute(query).fetchone() for query in (schema.INDEX_TOTALS, schema.TABLE_TOTALS)
+    ]
+    return bool(totals[0] == totals[1])
+
+
+def rebuild_index(path: Path) -> None:
+    """Build the index again from the table, whose rows have checksums.
+
+    A row whose checksum is that of the columns in the index is corrected from them.
+    """
+    with contextlib.closing(schema.connect_writer(path)) as connection:
+        connection.text_factory = schema.TEXT
+        strays = connection.execute(schema.STRAY_ROWS).fetchall()
+        connection.execute(schema.REINDEX)
+        for key, created, expires, *row in strays:
+            identity, _, _, previous, _, value, found = row
+            if is_intact((identity, key, created, previous, expires, value, found)):
+                connection.execute(schema.HEAL, (key, created, expires, identity))

@@ -17,6 +17,8 @@ from typing import ParamSpec, TypeVar
 
 from rdd.store.contract import (
     Compacted,
+    DamagedRecord,
+    DamagedValue,
     EventType,
     HistoryChunk,
     KeyValue,
@@ -26,6 +28,7 @@ from rdd.store.contract import (
 )
 from rdd.store.keys import ID_SHIFT, first_id_after, prefix_end, scan_range
 from rdd.store.sqlite import schema
+from rdd.store.sqlite.checksums import is_intact
 from rdd.store.sqlite.integrity import unreadable
 
 CHUNK_EVENTS = 512
@@ -104,8 +107,9 @@ def _get(connection: sqlite3.Connection, key: str, revision: int) -> KeyValue | 
     row = connection.execute(schema.GET, (key, first_id_after(revision))).fetchone()
     if row is None or row[0] & 1:
         return None
-    identity, key, created, value = row
-    return KeyValue(key, value, identity >> ID_SHIFT, created)
+    if not is_intact(row):
+        raise DamagedValue(key)
+    return KeyValue(key, row[5], row[0] >> ID_SHIFT, row[2])
 
 
 def _scan(
@@ -116,15 +120,36 @@ def _scan(
         rows = connection.execute(schema.SCAN_PAGE, (*bounds, limit + 1))
     else:
         rows = connection.execute(schema.SCAN_ALL, bounds)
-    records = [
-        KeyValue(key, value, identity >> ID_SHIFT, created)
-        for identity, key, created, value in rows
-    ]
-    records.sort(key=lambda record: record.key)
-    more = bool(limit) and len(records) > limit
+    records: list[KeyValue] = []
+    damaged: list[DamagedRecord] = []
+    for row in rows:
+        if is_intact(row):
+            records.append(KeyValue(row[1], row[5], row[0] >> ID_SHIFT, row[2]))
+        else:
+            damaged.append(DamagedRecord(str(row[1]), row[0] >> ID_SHIFT))
+    records.sort(key=_key)
+    if not damaged:
+        more = bool(limit) and len(records) > limit
+        if more:
+            records.pop()
+        return ScanPage(records, revision, more)
+    return _page_with_damage(records, damaged, revision, limit)
+
+
+def _key(record: KeyValue | DamagedRecord) -> str:
+    return record.key
+
+
+def _page_with_damage(
+    records: list[KeyValue], damaged: list[DamagedRecord], revision: int, limit: int
+) -> ScanPage:
+    keys = sorted([record.key for record in records] + [record.key for record in damaged])
+    more = bool(limit) and len(keys) > limit
     if more:
-        records.pop()
-    return ScanPage(records, revision, more)
+        beyond = keys.pop()
+        records = [record for record in records if record.key != beyond]
+        damaged = [record for record in damaged if record.key != beyond]
+    return ScanPage(records, revision, more, sorted(damaged, key=_key))
 
 
 def _history(connection: sqlite3.Connection, prefix: str, after: int, until: int) -> HistoryChunk:
@@ -132,10 +157,13 @@ def _history(connection: sqlite3.Connection, prefix: str, after: int, until: int
     events: list[StoreEvent] = []
     size = 0
     last = after
-    for identity, key, created, value, before, previous in connection.execute(
-        schema.HISTORY, bounds
-    ):
+    for row in connection.execute(schema.HISTORY, bounds):
+        identity, key, created, previous, _, value = row[:6]
+        before = row[12]
         revision = identity >> ID_SHIFT
+        if not is_intact(row[:7]) or not (row[7] is None or is_intact(row[7:])):
+            # The reader cannot continue past it: as after a compaction, it has to list again.
+            raise Compacted(after, revision)
         if revision != last and (len(events) >= CHUNK_EVENTS or size >= CHUNK_BYTES):
             return HistoryChunk(events, last)
         last = revision

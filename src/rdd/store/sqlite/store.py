@@ -40,7 +40,8 @@ from rdd.store.keys import ID_SHIFT, first_id_after
 from rdd.store.options import StoreOptions
 from rdd.store.retention import Retention
 from rdd.store.revisioned import RevisionedStore
-from rdd.store.sqlite import backup, integrity, schema
+from rdd.store.sqlite import backup, integrity, migration, schema
+from rdd.store.sqlite.checksums import is_intact
 from rdd.store.sqlite.reader import LogReader, in_thread
 from rdd.store.sqlite.writer import Batch, LogWriter
 
@@ -87,6 +88,8 @@ class SqliteStore(RevisionedStore):
         )
         self._outbox: list[Transaction] = []
         self._epoch = 0
+        self._problem = ""
+        self._probe: asyncio.Task[None] | None = None
         self._compactions: set[asyncio.Task[None]] = set()
         for expires, key, identity in found.expiring:
             self._expiry.add(expires, key, identity)
@@ -97,8 +100,9 @@ class SqliteStore(RevisionedStore):
 
         Raises StoreInUse, or Damaged for a file that is not a healthy store.
         """
-        found = await in_thread("store-open", _open, path)
-        return cls(path, found, options or StoreOptions())
+        options = options or StoreOptions()
+        found = await in_thread("store-open", _open, path, options)
+        return cls(path, found, options)
 
     async def get(self, key: str, *, revision: int = 0) -> KeyValue | None:
         """Return the record of a key now, or as of a retained revision."""
@@ -155,9 +159,29 @@ class SqliteStore(RevisionedStore):
         self._flush()
         if self._compactions:
             await asyncio.wait(self._compactions)
+        if self._probe is not None:
+            await asyncio.wait({self._probe})
         await self._reader.close()
         await self._writer.close(self._assigned)
         integrity.release_lock(self._lock)
+
+    def problem(self) -> str:
+        """Return why the last write failed; empty if it did not.
+
+        While it did, each call tries a write that changes nothing, so that the answer is right
+        again soon after the disk is, without a write of a client.
+        """
+        if self._problem and not self._is_closed and (self._probe is None or self._probe.done()):
+            self._probe = self._loop.create_task(self._try_write(), name="store-probe")
+        return self._problem
+
+    async def _try_write(self) -> None:
+        try:
+            await self._writer.probe()
+        except Unavailable as error:
+            self._problem = str(error)
+        else:
+            self._problem = ""
 
     def _submit(self, ops: Sequence[Op], durable: bool) -> asyncio.Future[int] | None:
         self._check_open()
@@ -187,8 +211,10 @@ class SqliteStore(RevisionedStore):
 
     def _report(self, batches: Sequence[Batch], error: Unavailable | None) -> None:
         if error is not None:
+            self._problem = str(error)
             self._fail(batches, error)
             return
+        self._problem = ""
         self._settle(transaction for batch in batches for transaction in batch.transactions)
         for batch in batches:
             for transaction in batch.transactions:
@@ -243,12 +269,20 @@ class SqliteStore(RevisionedStore):
         return len(futures)
 
 
-def _open(path: Path) -> _Opened:
+def _open(path: Path, options: StoreOptions) -> _Opened:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     lock = integrity.acquire_lock(path)
     try:
         if not integrity.inspect(path):
             schema.create(path)
+        version = integrity.format_of(path)
+        if version < schema.VERSION:
+            migration.migrate(
+                path,
+                version,
+                backup_dir=options.backup_dir or path.parent / "backups",
+                is_readable=options.is_readable,
+            )
         reading = schema.connect_reader(path)
         try:
             return _load(path, lock, reading)
@@ -265,12 +299,15 @@ def _open(path: Path) -> _Opened:
 
 def _load(path: Path, lock: FileLock, reading: sqlite3.Connection) -> _Opened:
     compacted, swept, reserved = integrity.verify(path, reading)
+    if not integrity.is_index_sound(reading):
+        log.warning("%s: the index of keys is damaged and is built again", path)
+        integrity.rebuild_index(path)
     live: dict[str, tuple[int, int]] = {}
     expiring: list[tuple[int, str, int]] = []
     (last_id,) = reading.execute(schema.LAST_ID).fetchone()
     for key, identity, created, expires in reading.execute(schema.LIVE):
         live[key] = (identity, created)
-        if expires:
+        if expires and is_intact(reading.execute(schema.ROW, (identity,)).fetchone()):
             expiring.append((expires, key, identity))
     marks = reading.execute(schema.MARKS).fetchall()
     revision = max(reserved, (last_id or 0) >> ID_SHIFT)

@@ -32,6 +32,7 @@ from rdd.store.contract import Unavailable
 from rdd.store.index import Transaction
 from rdd.store.keys import Row, first_id_after
 from rdd.store.sqlite import schema
+from rdd.store.sqlite.checksums import checksum
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +86,8 @@ class LogWriter:
         self._file_checked_at = 0.0
         self._is_full_sync = True
         self._failed_epoch = -1
-        self._wal_pages = 0  # estimate
+        # Estimate. The log of a crashed process counts, or it would grow with every crash.
+        self._wal_pages = _size(path.with_name(path.name + "-wal")) // schema.PAGE_BYTES
         self._swept = swept  # row id
         self._sweep_to = sweep_to  # row id
         self._vacuum_pages = 0
@@ -105,6 +107,16 @@ class LogWriter:
             await asyncio.shield(asyncio.wrap_future(future))
         except (sqlite3.Error, OSError) as error:
             raise Unavailable(f"{self._path}: {error}") from error
+
+    async def probe(self) -> None:
+        """Make a write durable that changes nothing. Raises Unavailable."""
+
+        def write(connection: sqlite3.Connection) -> None:
+            self._check_file()
+            self._set_sync(True)
+            connection.execute(schema.PROBE)
+
+        await self.run(write)
 
     async def compact(self, revision: int) -> None:
         """Record the compacted revision; the rows are deleted in the background."""
@@ -183,12 +195,12 @@ class LogWriter:
         rows: list[Row] = [row for entry in transactions for row in entry.rows]
         self._set_sync(bool(reserve) or any(entry.durable for entry in transactions))
         if len(rows) <= INSERT_ROWS and not reserve:
-            connection.execute(schema.insert(len(rows)), list(itertools.chain(*rows)))
+            connection.execute(schema.insert(len(rows)), _parameters(rows))
         else:
             connection.execute("BEGIN IMMEDIATE")
             for start in range(0, len(rows), INSERT_ROWS):
                 part = rows[start : start + INSERT_ROWS]
-                connection.execute(schema.insert(len(part)), list(itertools.chain(*part)))
+                connection.execute(schema.insert(len(part)), _parameters(part))
             if reserve:
                 connection.execute(schema.RESERVE, (reserve,))
                 for batch in batches:
@@ -284,6 +296,22 @@ class LogWriter:
         (pages,) = self._connection.execute("PRAGMA page_count").fetchone()
         (free,) = self._connection.execute("PRAGMA freelist_count").fetchone()
         return pages, free
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _parameters(rows: list[Row]) -> list[object]:
+    """Return the parameters of an insert: each row, followed by its checksum."""
+    found: list[object] = []
+    for row in rows:
+        found += row
+        found.append(checksum(row))
+    return found
 
 
 def _run_job(job: Job, connection: sqlite3.Connection) -> None:

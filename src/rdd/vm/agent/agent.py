@@ -20,11 +20,19 @@ from typing import Any
 
 from rdd.host.errors import HostError
 from rdd.host.processes import own_identity
+from rdd.vm.agent import liveness
 from rdd.vm.agent.events import AgentLog, EventStream, port_status
 from rdd.vm.agent.readiness import wait_for_requirements
-from rdd.vm.drivers.protocol import Driver, RequirementPhase, Suspendable
+from rdd.vm.drivers.protocol import (
+    Driver,
+    HasLiveness,
+    PublishesPorts,
+    RequirementPhase,
+    Suspendable,
+)
 from rdd.vm.forwarding.forwarder import Forwarder, PortEvent
 from rdd.vm.forwarding.rules import ForwardingRules
+from rdd.vm.forwarding.sockets import has_ipv6
 from rdd.vm.problem import Problem
 from rdd.vm.template.model import Template
 
@@ -49,7 +57,9 @@ class HostAgent:
         self._driver = driver
         self._events = events
         self._log = log
-        rules = ForwardingRules(template.port_forwards, ssh_local_port=driver.ssh_local_port)
+        rules = ForwardingRules(
+            template.port_forwards, ssh_local_port=driver.ssh_local_port, has_ipv6=has_ipv6()
+        )
         self._forwarder = Forwarder(rules, driver, report=self._report_forward)
         self._failed: dict[str, Problem] = {}  # static forwards by host address
         self._request: asyncio.Future[StopRequest] = asyncio.get_running_loop().create_future()
@@ -66,7 +76,7 @@ class HostAgent:
         machine = asyncio.create_task(self._run_machine(), name="machine")
         ends: set[asyncio.Future[Any]] = {machine, self._request}
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        errors: list[str] = []
+        errors: list[Problem] = []
         if not machine.done():
             request = self._request.result()
             machine.cancel()
@@ -78,7 +88,7 @@ class HostAgent:
                 errors = await self._stop(0 if request is StopRequest.SUSPEND else STOP_GRACE_S)
         else:
             errors = [_reason(machine, self._log)]
-            self._log.write("fatal", errors[0])
+            self._log.write("fatal", errors[0].message)
             errors += await self._stop(0)
         self._events.exiting(errors)
         if not self._detached.done():
@@ -96,6 +106,9 @@ class HostAgent:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._monitor_driver(), name="driver")
             group.create_task(self._serve(), name="forwards")
+            if isinstance(driver, PublishesPorts):  # an engine may need it to become ready
+                serving = driver.serve_publications(self._forwarder)
+                group.create_task(serving, name="publications")
 
     async def _monitor_driver(self) -> None:
         raise HostError(await self._driver.wait_ended())
@@ -116,6 +129,10 @@ class HostAgent:
                 )
             self._events.running()
             self._log.write("info", "READY")
+            probe = self._driver.liveness if isinstance(self._driver, HasLiveness) else None
+            if probe is not None:
+                watching = liveness.monitor(probe, self._events, self._log)
+                group.create_task(watching, name="liveness")
 
     def _report_forward(self, event: PortEvent) -> None:
         self._events.port(event)
@@ -126,14 +143,14 @@ class HostAgent:
         async for listeners in self._driver.listeners():
             await self._forwarder.update(listeners)
 
-    async def _stop(self, grace_s: float) -> list[str]:
+    async def _stop(self, grace_s: float) -> list[Problem]:
         """Shut the machine down; return the errors."""
         await self._forwarder.close()
         try:
             await self._driver.stop(grace_s=grace_s)
         except HostError as error:
             self._log.write("error", str(error))
-            return [str(error)]
+            return [problem_of(error)]
         return []
 
     async def _detach(self) -> None:
@@ -185,14 +202,21 @@ class HostAgent:
         }
 
 
-def _reason(machine: "asyncio.Task[None]", log: AgentLog) -> str:
+def problem_of(error: Exception) -> Problem:
+    """Return an error as the problem of an event."""
+    if isinstance(error, HostError):
+        return Problem(str(error), reason=error.reason or "", remedy=error.remedy)
+    return Problem(str(error))
+
+
+def _reason(machine: "asyncio.Task[None]", log: AgentLog) -> Problem:
     """Return why a machine ended, from the exception of its task."""
     error = machine.exception()
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, HostError):
-        return str(error)
+        return problem_of(error)
     if error is None:
-        return "the machine ended"
+        return Problem("the machine ended")
     log.write("error", "".join(traceback.format_exception(error)))
-    return f"internal error: {type(error).__name__}: {error}"
+    return Problem(f"internal error: {type(error).__name__}: {error}")

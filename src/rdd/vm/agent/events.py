@@ -5,7 +5,8 @@ An event is `{"time": …, "status": {…}}`. The status is cumulative: `sshLoca
 and stays, then `running` (with `degraded` and `errors` when a part does not work), at the
 end `exiting`. Members that are false or empty are left out. `portForward` and rdd's own
 `requirement` describe a single occurrence and are in one event only; rdd's own `problems` has
-the errors with a typed reason (`rdd.vm.problem`).
+the errors with a typed reason (`rdd.vm.problem`), and `limits` those of a machine without a
+virtual machine (`rdd.vm.resource_limits`).
 
 Each line is written with one unbuffered call: readers of the file see whole lines, even of an
 agent that is killed. A full disk must not end an agent whose machine works: log lines are then
@@ -16,11 +17,13 @@ lost, but events are queued and written when there is space again, because a mac
 import asyncio
 import json
 import os
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from rdd.vm.forwarding.forwarder import PortEvent
 from rdd.vm.problem import Problem
+from rdd.vm.resource_limits import ResourceLimits
 
 _RETRY_S = 1.0
 _MAX_PENDING_BYTES = 1 << 20
@@ -66,6 +69,7 @@ class EventStream:
         self._is_running = False
         self._is_exiting = False
         self._problems: list[Problem] = []
+        self._limits: ResourceLimits | None = None
         self._pending = b""
         self._retry: asyncio.TimerHandle | None = None
 
@@ -73,16 +77,22 @@ class EventStream:
     def status(self) -> dict[str, Any]:
         errors = [problem.message for problem in self._problems]
         if self._is_exiting:
-            return _without_empty({"exiting": True, "errors": errors})
+            return _without_empty(
+                {"exiting": True, "errors": errors, "problems": self._typed_problems()}
+            )
         return _without_empty(
             {
                 "running": self._is_running,
                 "degraded": self._is_running and bool(errors),
                 "errors": errors,
-                "problems": [problem.to_data() for problem in self._problems if problem.reason],
+                "problems": self._typed_problems(),
+                "limits": self._limits.to_data() if self._limits is not None else {},
                 "sshLocalPort": self._ssh_local_port,
             }
         )
+
+    def _typed_problems(self) -> list[dict[str, Any]]:
+        return [problem.to_data() for problem in self._problems if problem.reason]
 
     def booting(self, ssh_local_port: int) -> None:
         """Write the first event: the machine starts."""
@@ -92,6 +102,10 @@ class EventStream:
     def running(self) -> None:
         self._is_running = True
         self._emit()
+
+    def limited(self, limits: ResourceLimits) -> None:
+        """Record the limits of the machine, which the next event has."""
+        self._limits = limits
 
     def degraded(self, problem: Problem) -> None:
         """Report a part of the machine that does not work, once the machine runs."""
@@ -105,6 +119,23 @@ class EventStream:
             self._problems.remove(problem)
             if self._is_running:
                 self._emit()
+
+    def report_again(self) -> None:
+        """Write the present status: the last event may be one of another thread."""
+        self._emit()
+
+    def report_from_thread(self, problem: Problem) -> None:
+        """Write a problem of the event loop itself, which cannot write it."""
+        if not self._is_running or self._is_exiting:
+            return
+        problems = [*self._problems, problem]
+        status = {
+            **self.status,
+            "degraded": True,
+            "errors": [one.message for one in problems],
+            "problems": [one.to_data() for one in problems if one.reason],
+        }
+        _write(self._descriptor, _line({"time": now(), "status": status}))
 
     def requirement(self, state: str, phase: str, number: int, of: int, description: str) -> None:
         """Write the progress of the start."""
@@ -122,9 +153,9 @@ class EventStream:
         """Write a state change of a forward."""
         self._emit(portForward=port_status(event))
 
-    def exiting(self, errors: list[str]) -> None:
+    def exiting(self, problems: Sequence[Problem]) -> None:
         """Write the last event: the agent ends."""
-        self._is_exiting, self._problems = True, [Problem(error) for error in errors]
+        self._is_exiting, self._problems = True, list(problems)
         self._emit()
 
     def _emit(self, **more: Any) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from rdd.host.errors import HostError
 from rdd.host.signals import accept_signals
-from rdd.vm.agent.agent import HostAgent, StopRequest
+from rdd.vm.agent.agent import HostAgent, StopRequest, problem_of
 from rdd.vm.agent.control import ControlSocket
 from rdd.vm.agent.events import AgentLog, EventStream
 from rdd.vm.agent.options import AgentOptions
@@ -67,15 +67,17 @@ async def _run(
             environment=environment,
             warn=lambda text: log.write("warning", text),
             degrade=lambda message: events.degraded(Problem(message)),
+            limited=events.limited,
             debug=options.debug,
         )
         name = directory.driver or template.vm_type
         agent = HostAgent(make_driver(name, context), template, events=events, log=log)
         control = ControlSocket(options.socket, agent.routes())
         await control.open()
+        log.write("info", f"hostagent socket created at {options.socket}")
     except (HostError, TemplateError) as error:
         log.write("fatal", str(error))
-        events.exiting([str(error)])
+        events.exiting([problem_of(error)])
         return 1
     try:
         _handle_signals(agent)

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from rdd.vm.cidata import iso9660
 from rdd.vm.template.model import Template
+from rdd.vm.template.text_rules import environment_text
 from rdd.vm.template.variables import hostname
 
 LABEL = "cidata"
@@ -199,12 +200,9 @@ def _environment(template: Template, guest: Guest) -> str:
                 if value and spelled not in values:
                     # A proxy on the host's loopback has another address in the guest.
                     values[spelled] = _LOOPBACK.sub(GATEWAY_IP, value)
-    return "".join(f"{key}={_quoted(value)}\n" for key, value in values.items())
-
-
-def _quoted(value: str) -> str:
-    """Quote a value for /etc/environment, which PAM and shells read."""
-    return value if re.fullmatch(r"[A-Za-z0-9_./:@,+=-]*", value) else f'"{value}"'
+    # Those of a template have been checked; those of this host may not fit in a line.
+    lines = ((key, environment_text(value)) for key, value in values.items())
+    return "".join(f"{key}={text}\n" for key, text in lines if text is not None)
 
 
 def _hosts(template: Template, guest: Guest) -> str:

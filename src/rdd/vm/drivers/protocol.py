@@ -7,8 +7,9 @@ command line, where no agent runs: it probes whether the driver works on this ho
 new machines, opens shells and cleans up after a dead driver. `catalog.provider` returns it.
 
 Every method of `Driver` and `DriverProvider` is mandatory. Optional capabilities are small
-protocols of their own (`Suspendable`, `AgentDriven`, `ExternalAgent`, `HasStorage`,
-`KubernetesSupport`); callers detect them with `isinstance`.
+protocols of their own (`Suspendable`, `PublishesPorts`, `HasLiveness`, `AgentDriven`,
+`ExternalAgent`, `HasStorage`, `KubernetesSupport`, `LimitsSupport`); callers detect them with
+`isinstance`.
 
 A driver outlives its agent: the process it spawns has a session of its own, and its
 identity is on disk (`<driver>.pid`, `<driver>.identity`). `adopt` attaches to such a process.
@@ -19,16 +20,19 @@ the agent exits with that line as its reason.
 """
 
 import errno
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypedDict, runtime_checkable
 
+from rdd.host.errors import FailureReason
 from rdd.vm.problem import ADDRESS_IN_USE
 
 if TYPE_CHECKING:
     from rdd.vm.instance_dir import InstanceDirectory
+    from rdd.vm.resource_limits import ResourceLimits
     from rdd.vm.template.model import Template
 
 TransportProtocol = Literal["tcp", "udp"]
@@ -102,16 +106,21 @@ class ForwardError(Exception):
     useless.
     """
 
-    def __init__(self, message: str, *, reason: str = "", permanent: bool = False) -> None:
+    def __init__(
+        self, message: str, *, reason: str = "", permanent: bool = False, cause: str = ""
+    ) -> None:
         super().__init__(message)
         self.reason = reason
         self.permanent = permanent
+        self.cause = cause
+        """The text of the operating system; empty without one."""
 
     @classmethod
     def from_os(cls, message: str, error: OSError) -> "ForwardError":
         """Return the error for a failed bind or listen."""
         reason = ADDRESS_IN_USE if error.errno == errno.EADDRINUSE else ""
-        return cls(f"{message}: {error.strerror or error}", reason=reason)
+        cause = error.strerror or str(error)
+        return cls(f"{message}: {cause}", reason=reason, cause=cause)
 
 
 class NotForwarded(ForwardError):
@@ -131,6 +140,14 @@ class Availability:
     """Why it does not work, one line."""
     fix: str = ""
     """The command or action that fixes it; empty when there is none."""
+    command: str = ""
+    """The fix as a command for a shell; empty when it is none."""
+    failure: FailureReason = FailureReason.NOT_INSTALLED
+
+
+def as_root(command: str) -> str:
+    """Return a command for a shell that root must run."""
+    return command if os.geteuid() == 0 else f"sudo {command}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,6 +243,55 @@ class Driver(MachineLifecycle, PortForwarding, Protocol):
         """Return what must hold before the machine counts as running, ordered by phase."""
 
 
+@dataclass(frozen=True, slots=True)
+class LivenessProbe:
+    """A cheap test whether a running machine responds."""
+
+    what: str
+    """A noun for messages: `the container engine`."""
+    reason: str
+    """A reason of `rdd.vm.problem`."""
+    check: Callable[[], Awaitable[None]]
+    """Returns if it responds; the caller sets a deadline. Raises Unmet."""
+
+
+@runtime_checkable
+class HasLiveness(Protocol):
+    """Capability of a `Driver`: it can hang, and that can be noticed."""
+
+    @property
+    def liveness(self) -> LivenessProbe | None:
+        """The probe; None if the machine has nothing that can hang."""
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A published port; an object of its own for every request."""
+
+    forwards: tuple[Forward, ...]
+
+
+class PortPublisher(Protocol):
+    """Opens forwards for a program that waits for them."""
+
+    async def publish(self, listener: Listener, *, target: Endpoint | None = None) -> Publication:
+        """Open the forwards of a listener before it exists. Raises ForwardError.
+
+        `target` is the end of the forward for an address that only this host has.
+        """
+
+    async def unpublish(self, publication: Publication) -> None:
+        """Close the forwards, unless the guest listens there."""
+
+
+@runtime_checkable
+class PublishesPorts(Protocol):
+    """Capability of a `Driver`: its engine requests ports before it reports a container."""
+
+    async def serve_publications(self, publisher: PortPublisher) -> None:
+        """Serve requests of the engine until cancelled. Raises HostError."""
+
+
 @runtime_checkable
 class Suspendable(Protocol):
     """Capability of a `Driver`: it can save the memory of its machine."""
@@ -249,6 +315,8 @@ class DriverContext:
     """Log a warning about a problem that does not stop the machine."""
     degrade: Callable[[str], None]
     """Report a part of the machine that does not work in the `errors` of the events."""
+    limited: Callable[["ResourceLimits"], None] = lambda _: None
+    """Report the limits of a machine without a virtual machine, once it is started or adopted."""
     debug: bool = False
 
 
@@ -360,9 +428,33 @@ class HasStorage(Protocol):
         """Return the disk of a machine."""
 
 
+@dataclass(frozen=True, slots=True)
+class ProgramSource:
+    """A program that can be fetched, and where a driver expects it."""
+
+    name: str
+    """Its name and version, such as `k3s v1.33.7+k3s3`."""
+    url: str
+    checksum_url: str
+    path: Path
+
+
 @runtime_checkable
 class KubernetesSupport(Protocol):
     """Capability of a provider: it runs Kubernetes with a program of this host."""
 
     def missing_kubernetes(self, release: str, environment: Mapping[str, str]) -> str:
-        """Return why a release cannot run here and how to fix that; empty if it can."""
+        """Return why a release cannot run here; empty if it can."""
+
+    def kubernetes_program(
+        self, release: str, environment: Mapping[str, str]
+    ) -> "ProgramSource | None":
+        """Return where a missing program can be fetched; None if that would not help."""
+
+
+@runtime_checkable
+class LimitsSupport(Protocol):
+    """Capability of a provider: CPUs and memory are limits, which this host may not support."""
+
+    def missing_limits(self, environment: Mapping[str, str]) -> str:
+        """Return why limits cannot be enforced here; empty if they can."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from rdd.host.errors import HostError
+from rdd.host.errors import FailureReason, HostError
 from rdd.vm.drivers import catalog
 from rdd.vm.drivers.protocol import Availability
 from rdd.vm.template import Template
@@ -53,6 +53,15 @@ class Selection:
 
     driver: str
     refused: tuple[Availability, ...] = ()
+
+    @property
+    def remedy(self) -> str:
+        """The first command that makes a refused driver work; empty if there is none."""
+        return next((answer.command for answer in self.refused if answer.command), "")
+
+    def lines(self) -> list[str]:
+        """Return one line per refused driver: name, reason, fix."""
+        return [_line(answer, 0, ": ") for answer in self.refused]
 
     def table(self) -> str:
         """Return one line per refused driver: name, reason, fix."""
@@ -126,7 +135,11 @@ def driver_for(template: Template, environment: Mapping[str, str], *, driver: st
     if selection.driver:
         return selection.driver
     refusals = "; ".join(map(_refusal, selection.refused))
-    raise HostError(f"no driver can run this machine: {refusals}")
+    raise HostError(
+        f"no driver can run this machine: {refusals}",
+        reason=FailureReason.NO_DRIVER,
+        remedy=selection.remedy,
+    )
 
 
 def request_of(
@@ -157,8 +170,8 @@ def _ordered(able: set[str]) -> tuple[str, ...]:
     return tuple(name for name in order if name in able)
 
 
-def _line(answer: Availability, width: int) -> str:
-    line = f"{answer.driver:<{width}}  {answer.reason or 'does not work here'}"
+def _line(answer: Availability, width: int, gap: str = "  ") -> str:
+    line = f"{answer.driver:<{width}}{gap}{answer.reason or 'does not work here'}"
     return f"{line}; to change that: {answer.fix}" if answer.fix else line
 
 

@@ -7,10 +7,14 @@ and on [::] has two); the forwarder opens the address once and closes it with th
 An address that another process uses is reported once and retried with exponential backoff for
 as long as the guest listens.
 
+An engine can also request a port before it listens (`publish`): then the failure is returned
+instead of retried, and the forward stays until the engine releases it.
+
 Reports use the types of Lima's events: `forwarding`, `not-forwarding`, `stopping`, `failed`.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -23,6 +27,7 @@ from rdd.vm.drivers.protocol import (
     Listener,
     NotForwarded,
     PortForwarding,
+    Publication,
 )
 from rdd.vm.forwarding.rules import ForwardingRules
 from rdd.vm.problem import Problem
@@ -84,6 +89,8 @@ class Forwarder:
         self._report = report
         self._entries: dict[_Key, _Entry] = {}
         self._static: frozenset[_Key] = frozenset()
+        self._listened: frozenset[_Key] = frozenset()
+        self._published: Counter[_Key] = Counter()
         self._refused: frozenset[Listener] = frozenset()
         self._lock = asyncio.Lock()  # serialises changes, so that reports are in order
 
@@ -106,14 +113,13 @@ class Forwarder:
             wanted: dict[_Key, Forward] = {}
             refused: set[Listener] = set()
             for listener in sorted(listeners):
-                forward = self._rules.forward(listener)
-                if forward is None:
+                forwards = self._rules.forwards(listener)
+                if not forwards:
                     refused.add(listener)
-                else:
+                for forward in forwards:
                     wanted.setdefault(_key(forward), forward)
-            for key in [
-                key for key in self._entries if key not in wanted | dict.fromkeys(self._static)
-            ]:
+            self._listened = frozenset(wanted)
+            for key in [key for key in self._entries if not self._is_used(key)]:
                 await self._remove(key)
             for listener in sorted(refused - self._refused):
                 address = Endpoint(ip=listener.ip, port=listener.port)
@@ -122,6 +128,51 @@ class Forwarder:
             for key, forward in wanted.items():
                 if key not in self._entries:
                     await self._add(key, forward)
+
+    async def publish(self, listener: Listener, *, target: Endpoint | None = None) -> Publication:
+        """Implement `PortPublisher`; of several forwards all are opened or none."""
+        forwards = list(self._rules.published(listener))
+        if target is not None and not forwards:
+            host = Endpoint(ip=listener.ip, port=listener.port)
+            forwards = [Forward(listener.protocol, guest=target, host=host)]
+        done: list[Forward] = []
+        async with self._lock:
+            try:
+                for forward in forwards:
+                    await self._publish(forward)
+                    done.append(forward)
+            except ForwardError:
+                for forward in done:
+                    await self._unpublish(forward)
+                raise
+        return Publication(tuple(forwards))
+
+    async def unpublish(self, publication: Publication) -> None:
+        """Implement `PortPublisher`."""
+        async with self._lock:
+            for forward in publication.forwards:
+                await self._unpublish(forward)
+
+    async def _publish(self, forward: Forward) -> None:
+        key = _key(forward)
+        entry = self._entries.get(key)
+        if entry is None or not entry.is_open:
+            await self._driver.open_forward(forward)
+            if entry is not None and entry.retry is not None:
+                entry.retry.cancel()
+            entry = self._entries[key] = _Entry(forward, is_open=True)
+            self._report(entry.event("forwarding"))
+        self._published[key] += 1
+
+    async def _unpublish(self, forward: Forward) -> None:
+        key = _key(forward)
+        self._published[key] -= 1
+        self._published += Counter()  # drops zeros
+        if key in self._entries and not self._is_used(key):
+            await self._remove(key)
+
+    def _is_used(self, key: _Key) -> bool:
+        return key in self._listened or key in self._static or key in self._published
 
     async def close(self) -> None:
         async with self._lock:

@@ -27,8 +27,11 @@ IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 class ForwardingRules:
     """The rules of one machine, in order."""
 
-    def __init__(self, given: Iterable[PortForward], *, ssh_local_port: int) -> None:
+    def __init__(
+        self, given: Iterable[PortForward], *, ssh_local_port: int, has_ipv6: bool = False
+    ) -> None:
         self._given = tuple(given)
+        self._has_ipv6 = has_ipv6
         self._rules = tuple(
             rule
             for rule in (
@@ -45,6 +48,30 @@ class ForwardingRules:
             if not rule.guest_socket and not rule.reverse
         )
         self._addresses = [ipaddress.ip_address(rule.guest_ip) for rule in self._rules]
+
+    def forwards(self, listener: Listener) -> Sequence[Forward]:
+        """Return the forwards for a listener in the guest.
+
+        One on all IPv6 addresses usually accepts IPv4, too: both are forwarded if the rule is
+        for all addresses of this host.
+        """
+        forward = self.forward(listener)
+        if forward is None:
+            return ()
+        if self._has_ipv6 and listener.ip == "::" and forward.host.ip == "0.0.0.0":
+            host = Endpoint(ip="::", port=forward.host.port)
+            return (forward, Forward(forward.protocol, guest=forward.guest, host=host))
+        return (forward,)
+
+    def published(self, listener: Listener) -> Sequence[Forward]:
+        """Return the forwards for a port that an engine publishes: of its IP version only."""
+        found = self.forwards(listener)
+        if ":" not in listener.ip or not self._has_ipv6:
+            return found
+        if found and listener.ip == "::1" and found[0].host.ip == str(_LOOPBACK):
+            host = Endpoint(ip=listener.ip, port=found[0].host.port)
+            return (Forward(listener.protocol, guest=found[0].guest, host=host),)
+        return [item for item in found if ":" in item.host.ip] or found
 
     def forward(self, listener: Listener) -> Forward | None:
         """Return the forward for a listener in the guest; None if it is not forwarded."""

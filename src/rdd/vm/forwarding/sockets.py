@@ -102,6 +102,16 @@ def _peer(probe: socket.socket) -> str:
     return f"process {pid} ({name})"
 
 
+def has_ipv6() -> bool:
+    """Return whether this host can listen on IPv6 addresses."""
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as probe:
+            probe.bind(("::", 0))
+    except OSError:
+        return False
+    return True
+
+
 def listen_inet(endpoint: Endpoint, *, datagrams: bool = False) -> socket.socket:
     """Return a socket bound to an address of this host; a stream socket also listens.
 

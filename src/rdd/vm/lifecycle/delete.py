@@ -8,6 +8,7 @@ The removal that follows may take long; `sweep` finishes one that a crash interr
 import asyncio
 import contextlib
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from rdd.host.errors import HostError
@@ -33,14 +34,21 @@ async def discard(directory: InstanceDirectory) -> None:
     await remove_directory(directory)
 
 
-async def remove_directory(directory: InstanceDirectory) -> None:
-    """Remove an instance without running processes. Raises HostError."""
+async def remove_directory(
+    directory: InstanceDirectory, *, keep: Callable[[InstanceDirectory], bool] | None = None
+) -> None:
+    """Remove an instance without running processes. Raises HostError.
+
+    `keep` moves a complete instance elsewhere, or returns False: then it is removed, too.
+    """
     if (directory.path / _PROTECTED).exists():
         raise HostError(
             f'machine "{directory.name}" is protected; remove "{directory.path / _PROTECTED}" first'
         )
     if directory.creation_dir.exists():
         await _kill_workers(directory.creation_dir)
+    if keep is not None and directory.exists() and not directory.is_incomplete():
+        await asyncio.to_thread(keep, directory)
     await asyncio.to_thread(_remove, directory.path, _deletion_dir(directory))
     if directory.creation_dir.exists():  # last: it marks the instance as incomplete
         await asyncio.to_thread(_remove_tree, directory.creation_dir)

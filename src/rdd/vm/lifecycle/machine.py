@@ -18,6 +18,7 @@ from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.lifecycle.monitor import AgentProcess, EventTail, exit_reason, log_tail
 from rdd.vm.lifecycle.observation import Observation, Phase
 from rdd.vm.lifecycle.stop import StopOperation
+from rdd.vm.lifecycle.stopped_agent import StoppedAgentWatch
 
 
 class Machine:
@@ -34,6 +35,7 @@ class Machine:
         self._changed = changed
         self._agent: AgentProcess | None = None
         self._tail: EventTail | None = None
+        self._stopped: StoppedAgentWatch | None = None
         self._monitor: asyncio.Task[None] | None = None
         self._stop: StopOperation | None = None
         self._stop_task: asyncio.Task[None] | None = None
@@ -63,9 +65,13 @@ class Machine:
         if not self.is_stopping:
             self.set(Observation(phase=Phase.STARTING, agent_pid=agent.identity.pid))
         self._read_events()
+        self._stopped = agent.watch_stops(self._set_agent_stopped)
         self._monitor = asyncio.create_task(
             self._follow_end(agent), name=f"monitor machine {self.directory.name}"
         )
+
+    def _set_agent_stopped(self, is_stopped: bool) -> None:
+        self.set(replace(self.observation, is_agent_stopped=is_stopped))
 
     def _read_events(self) -> None:
         if self._tail is None:
@@ -90,7 +96,9 @@ class Machine:
             seen,
             phase=Phase.STOPPED,
             degraded=False,
-            problems=(),
+            is_agent_stopped=False,
+            # Those of the last event are why the agent ended.
+            problems=seen.problems if seen.phase is Phase.STOPPING else (),
             forwards=(),
             progress="",
             agent_pid=0,
@@ -155,6 +163,9 @@ class Machine:
         if self._tail is not None:
             self._tail.close()
             self._tail = None
+        if self._stopped is not None:
+            self._stopped.close()
+            self._stopped = None
         monitor, self._monitor, self._agent = self._monitor, None, None
         if monitor is not None and monitor is not asyncio.current_task():
             monitor.cancel()

@@ -18,6 +18,7 @@ from rdd.host.file_watcher import FileWatcher
 from rdd.host.processes import Identity
 from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.lifecycle.observation import log_messages, parse_event
+from rdd.vm.lifecycle.stopped_agent import StoppedAgentWatch
 from rdd.vm.log_tail import last_lines
 
 _CHUNK_BYTES = 1 << 16
@@ -86,6 +87,10 @@ class AgentProcess:
     def reap(self) -> int | None:
         """Reap a zombie child and return its exit code."""
         return self._process.poll() if self._process is not None else None
+
+    def watch_stops(self, changed: Callable[[bool], None]) -> StoppedAgentWatch | None:
+        """Call `changed` when a child has been stopped for long, and when it continues."""
+        return StoppedAgentWatch(self._process, changed) if self._process is not None else None
 
     def detach(self) -> None:
         """Leave the process running."""

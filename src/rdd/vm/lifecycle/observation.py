@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import Any
 
 from rdd.vm.problem import Problem
+from rdd.vm.resource_limits import ResourceLimits
 
 FORWARDS_LIMIT = 500  # forwards that are recorded; the event log has all of them
 ERRORS_LIMIT = 20
@@ -55,6 +56,10 @@ class Observation:
     """What does not work although the machine runs, as texts."""
     problems: tuple[Problem, ...] = ()
     """The errors that have a typed reason."""
+    limits: ResourceLimits | None = None
+    """Of a machine without a virtual machine."""
+    is_agent_stopped: bool = False
+    """Its agent has been stopped for a while: what else is observed is old."""
     progress: str = ""
     """What a starting machine waits for."""
     ssh_local_port: int = 0
@@ -83,11 +88,14 @@ class Observation:
             ssh_local_port=seen.number("sshLocalPort") or self.ssh_local_port,
             progress=seen.progress() or self.progress,
             errors=seen.errors() or self.errors,
+            limits=seen.limits() or self.limits,
         )
         if forward := seen.forward():
             result = replace(result, forwards=_merged(self.forwards, forward))
         if seen.flag("exiting"):
-            return replace(result, phase=Phase.STOPPING, errors=seen.errors())
+            return replace(
+                result, phase=Phase.STOPPING, errors=seen.errors(), problems=seen.problems()
+            )
         if self.phase is Phase.STOPPING:
             return result  # events from before the stop request
         if seen.flag("running") or seen.flag("degraded"):
@@ -125,6 +133,9 @@ class _Status:
         found = map(Problem.from_data, value[-ERRORS_LIMIT:]) if isinstance(value, list) else ()
         return tuple(problem for problem in found if problem is not None)
 
+    def limits(self) -> ResourceLimits | None:
+        return ResourceLimits.from_data(self.data.get("limits"))
+
     def progress(self) -> str:
         value = self.data.get("cloudInitProgress")
         if isinstance(value, dict) and (line := value.get("logLine")):
@@ -149,11 +160,18 @@ def _merged(
     forwards: tuple[PortForwardState, ...], new: PortForwardState
 ) -> tuple[PortForwardState, ...]:
     """Return the forwards after one changed, without those that have stopped."""
-    key = (new.protocol, new.guest_address)
-    rest = tuple(item for item in forwards if (item.protocol, item.guest_address) != key)
+    rest = tuple(item for item in forwards if not _is_same_forward(item, new))
     if new.type == "stopping":
         return rest
     return (*rest, new)[-FORWARDS_LIMIT:]
+
+
+def _is_same_forward(one: PortForwardState, other: PortForwardState) -> bool:
+    """Return whether two states are of one forward; a listener can have two."""
+    if (one.protocol, one.guest_address) != (other.protocol, other.guest_address):
+        return False
+    hosts = {one.host_address, other.host_address}
+    return len(hosts) == 1 or "" in hosts
 
 
 def parse_event(line: bytes) -> dict[str, Any] | None:

@@ -68,14 +68,15 @@ class HostFacts:
 def apply_defaults(template: Template, facts: HostFacts, *, driver: str = "") -> Template:
     """Return the template with defaults for all missing values."""
     arch = template.arch or facts.arch
-    plain = template.plain
+    plain, has_guest = template.plain, driver != "host"
     return replace(
         template,
         os=template.os or "Linux",
         arch=arch,
         images=tuple(_image(image, arch) for image in template.images),
-        cpus=template.cpus or min(4, facts.cpus),
-        memory=template.memory or Size(min(4 * GIB, facts.memory_bytes // 2)),
+        # Without a guest they are limits, and only a template that has some wants any.
+        cpus=template.cpus or (min(4, facts.cpus) if has_guest else 0),
+        memory=template.memory or Size(min(4 * GIB, facts.memory_bytes // 2) if has_guest else 0),
         disk=template.disk or Size(100 * GIB),
         mounts=() if plain else template.mounts,
         port_forwards=tuple(

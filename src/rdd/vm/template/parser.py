@@ -15,6 +15,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from rdd.base.sizes import parse_size
 from rdd.vm.template.errors import TemplateSyntaxError, shown
 from rdd.vm.template.model import Template
 from rdd.vm.template.shape import FieldShape, shape_of
@@ -22,8 +23,6 @@ from rdd.vm.template.shape import FieldShape, shape_of
 MAX_DEPTH = 64
 MAX_VALUES = 100_000  # a template has hundreds; the App's has less than 200
 
-_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
-_size = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?) ?(?:([kmgtp])i?)?b?", re.IGNORECASE).fullmatch
 _is_int = re.compile(r"[-+]?[0-9]{1,18}").fullmatch
 _is_plain_key = re.compile(r"[\w./-]{1,60}").fullmatch
 _BOOLS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
@@ -48,18 +47,6 @@ class YamlNode:
     @property
     def is_null(self) -> bool:
         return self.is_plain and isinstance(self.value, str) and self.value in _NULLS
-
-
-def parse_size(text: str) -> int | None:
-    """Return the bytes of `4GiB`, `512m` or `1073741824` (factor 1024); None if invalid."""
-    match = _size(text)
-    if match is None:
-        return None
-    whole, _, fraction = match[1].partition(".")
-    shift = _UNITS[(match[2] or "").lower()]
-    # Integers: a float would lose bytes of large sizes.
-    scaled = (int(whole + fraction) << shift) // 10 ** len(fraction)
-    return scaled if scaled < 1 << 63 else None
 
 
 def read(text: str) -> tuple[Template, list[str]]:

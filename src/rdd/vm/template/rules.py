@@ -11,10 +11,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from rdd.vm.template.defaults import ranges
-from rdd.vm.template.errors import choices, shown
+from rdd.vm.template.errors import choices, in_limas_form, shown
 from rdd.vm.template.forward_rules import check_port, forward_problems
 from rdd.vm.template.model import File, Image, Provision, Template
 from rdd.vm.template.param_rules import param_problems
+from rdd.vm.template.text_rules import text_problems
 
 Problems = Iterator[str]
 
@@ -46,7 +47,7 @@ def problems_of(template: Template, *, driver: str = "", has_image: bool = False
         found += _image_needed(template)
     if driver == "qemu":
         found += _qemu(template)
-    return found
+    return [in_limas_form(problem) for problem in found]
 
 
 def _one_of(path: str, value: str, allowed: Sequence[str]) -> Problems:
@@ -339,6 +340,7 @@ _RULES: tuple[Callable[[Template], Problems], ...] = (
     _user,
     _certificates,
     param_problems,
+    text_problems,
 )
 
 

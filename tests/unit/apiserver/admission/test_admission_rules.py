@@ -25,7 +25,7 @@ def make(
     )  # fmt: skip
     if cache is None:
         cache = ResourceCache(f"/registry/{plural}/", namespaced=namespaced, revision=1)
-    decoder = TypedDecoder(kind.kind, kind.api_version, lambda obj, unknown: obj)
+    decoder = TypedDecoder(kind.kind, kind.api_version, "io.k8s.api.core.v1.ConfigMap")
     return BuiltinResource(kind, cache=cache, decoder=decoder)
 
 

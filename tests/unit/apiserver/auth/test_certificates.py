@@ -78,7 +78,7 @@ def test_valid_files_are_reused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("days", "is_renewed"),
-    [pytest.param(334, False, id="31-days-left"), pytest.param(336, True, id="29-days-left")],
+    [pytest.param(379, False, id="31-days-left"), pytest.param(381, True, id="29-days-left")],
 )
 def test_certificates_are_renewed_30_days_before_expiry(
     tmp_path: Path, days: int, is_renewed: bool
@@ -87,6 +87,17 @@ def test_certificates_are_renewed_30_days_before_expiry(
     first = certificates.ensure_serving(tmp_path, now=lambda: start)
     second = certificates.ensure_serving(tmp_path, now=lambda: start + days * DAY)
     assert (second != first) is is_renewed
+
+
+@pytest.mark.parametrize("days", [-400, 400])
+def test_new_certificate_survives_a_jump_of_the_clock(tmp_path: Path, days: int) -> None:
+    issued = certificates.ensure_serving(tmp_path)
+    then = datetime.datetime.now(datetime.UTC).timestamp() + days * DAY
+    for der in x509.pem_blocks(issued.pair.certificate):
+        found = x509.parse_certificate(der)
+        assert found.not_before < then < found.not_after
+    leaf = parsed(issued.pair)
+    assert leaf.not_after - leaf.not_before < 825 * DAY  # the limit of Apple's clients
 
 
 @pytest.mark.parametrize(
@@ -112,7 +123,7 @@ def test_invalid_files_are_reissued(tmp_path: Path, damage: str) -> None:
     elif damage == "rsa":
         key.write_bytes(b"-----BEGIN RSA PRIVATE KEY-----\nAAAA\n-----END RSA PRIVATE KEY-----\n")
     else:
-        later = datetime.datetime.now(datetime.UTC).timestamp() + DAY
+        later = datetime.datetime.now(datetime.UTC).timestamp() + 500 * DAY
         certificate.unlink()
         first = certificates.ensure_serving(tmp_path, now=lambda: later)
     second = certificates.ensure_serving(tmp_path)

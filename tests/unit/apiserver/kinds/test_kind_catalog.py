@@ -152,6 +152,26 @@ SAMPLES: dict[str, Object] = {
             "validationActions": ["Deny"],
         }
     },
+    "admissionregistration.k8s.io/MutatingAdmissionPolicy": {
+        "spec": {
+            "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
+            "matchConstraints": MATCH,
+            "variables": [{"name": "v", "expression": "1"}],
+            "mutations": [
+                {"patchType": "JSONPatch", "jsonPatch": {"expression": "[JSONPatch{op: 'test'}]"}}
+            ],
+            "failurePolicy": "Fail",
+            "matchConditions": [{"name": "c", "expression": "true"}],
+            "reinvocationPolicy": "Never",
+        },
+    },
+    "admissionregistration.k8s.io/MutatingAdmissionPolicyBinding": {
+        "spec": {
+            "policyName": "p",
+            "paramRef": {"name": "x", "parameterNotFoundAction": "Deny"},
+            "matchResources": MATCH,
+        }
+    },
     "apiextensions.k8s.io/CustomResourceDefinition": {
         "spec": SPEC_OF_CRD,
         "status": {

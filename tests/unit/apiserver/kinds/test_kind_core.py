@@ -429,7 +429,7 @@ def test_quota_limits_known_resources(spec: Object, expected: list[str]) -> None
 def test_quota_scopes_cannot_change() -> None:
     old = obj(spec={"scopes": ["BestEffort"]})
     assert texts(quotas.validate_update(obj(spec={}), old).errors) == [
-        "spec.scopes: Invalid value: []: field is immutable"
+        "spec.scopes: Invalid value: null: field is immutable"
     ]
 
 

@@ -151,7 +151,6 @@ def test_groups_of_roles_and_subjects_are_defaulted() -> None:
             {"roleRef": REF, "subjects": [{"kind": "User", "apiGroup": GROUP, "name": ""}]},
             [
                 "subjects[0].name: Required value",
-                'subjects[0].name: Invalid value: "": user name cannot be empty',
             ],
             id="nameless-user",
         ),

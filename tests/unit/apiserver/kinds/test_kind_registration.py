@@ -127,7 +127,7 @@ def definition() -> Object:
 def test_definitions_are_validated_by_the_schema_package() -> None:
     seen: list[str] = []
 
-    def check_rules(schema: object, field: str) -> list[FieldError]:
+    def check_rules(schema: object, field: str, faulty: frozenset[int] | None) -> list[FieldError]:
         seen.append(field)
         return []
 

@@ -6,14 +6,8 @@ import uuid
 import pytest
 
 from rdd.apiserver.state import codec
-from rdd.apiserver.state.cache import (
-    ADDED,
-    DELETED,
-    MODIFIED,
-    ObjectCache,
-    ObjectChange,
-    ResourceCache,
-)
+from rdd.apiserver.state.cache import ObjectCache, ResourceCache
+from rdd.apiserver.state.entries import ADDED, DELETED, MODIFIED, ObjectChange
 from rdd.store.contract import ABSENT, Delete, Put
 from rdd.store.memory import MemoryStore
 

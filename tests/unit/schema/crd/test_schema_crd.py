@@ -487,19 +487,23 @@ def test_errors_of_versions_that_differ_name_the_version() -> None:
     ]
 
 
-def test_rules_are_checked_only_on_valid_schemas() -> None:
-    seen: list[str] = []
+def test_rules_are_compiled_only_on_valid_levels() -> None:
+    seen: list[frozenset[int] | None] = []
 
-    def check(schema: Any, field: str) -> list[FieldError]:
-        seen.append(field)
+    def check(schema: Any, field: str, faulty: frozenset[int] | None) -> list[FieldError]:
+        seen.append(faulty)
         return [FieldError("Invalid", f"{field}.x", "y", "no")]
 
     assert [str(e) for e in crds.crd_errors(definition(), check_rules=check)] == [
         'spec.validation.openAPIV3Schema.x: Invalid value: "y": no'
     ]
     bad = version(schema={"openAPIV3Schema": {"type": "string"}})
-    assert len(crds.crd_errors(definition(versions=[bad]), check_rules=check)) == 1
-    assert seen == ["spec.validation.openAPIV3Schema"]
+    assert len(crds.crd_errors(definition(versions=[bad]), check_rules=check)) == 2
+    broken = {"type": "string", "uniqueItems": True}
+    schema = {"type": "object", "properties": {"a": broken, "b": {"type": "string"}}}
+    faulty = version(schema={"openAPIV3Schema": schema})
+    assert len(crds.crd_errors(definition(versions=[faulty]), check_rules=check)) == 2
+    assert seen == [frozenset(), None, frozenset((id(schema), id(broken)))]
 
 
 def test_warns_once_about_unknown_string_formats() -> None:

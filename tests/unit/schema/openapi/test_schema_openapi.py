@@ -186,8 +186,12 @@ def test_operations_are_named_as_in_kubernetes() -> None:
         if method != "parameters"
     }
     base = "/api/v1/namespaces/{namespace}/configmaps"
+    watch = "/api/v1/watch/namespaces/{namespace}"
     assert ids == {
         ("/api/v1/configmaps", "get"): "listCoreV1ConfigMapForAllNamespaces",
+        ("/api/v1/watch/configmaps", "get"): "watchCoreV1ConfigMapListForAllNamespaces",
+        (f"{watch}/configmaps", "get"): "watchCoreV1NamespacedConfigMapList",
+        (f"{watch}/configmaps/{{name}}", "get"): "watchCoreV1NamespacedConfigMap",
         (base, "get"): "listCoreV1NamespacedConfigMap",
         (base, "post"): "createCoreV1NamespacedConfigMap",
         (base, "delete"): "deleteCoreV1CollectionNamespacedConfigMap",

@@ -82,12 +82,12 @@ _NOPE = _struct("self.nope \\u003e 1")
         ),
         pytest.param(
             {"rule": "true &&\ntrue"},
-            ["message: Required value: must be specified if rule contains line breaks"],
+            ["message: Required value: message must be specified if rule contains line breaks"],
             id="long-rule",
         ),
         pytest.param(
             {"rule": "true", "messageExpression": " "},
-            ["messageExpression: Required value: must be non-empty if specified"],
+            ["messageExpression: Required value: messageExpression must be non-empty if specified"],
             id="blank-expression",
         ),
         pytest.param(

@@ -29,7 +29,7 @@ from rdd.vm.drivers.protocol import (
     RequirementPhase,
     Unmet,
 )
-from rdd.vm.problem import ADDRESS_IN_USE
+from rdd.vm.problem import ADDRESS_IN_USE, Problem
 from rdd.vm.process_files import read_identity, write_pid_file
 from rdd.vm.template.model import PortForward, Template
 
@@ -178,7 +178,7 @@ async def test_events_are_in_limas_order(world: World) -> None:
 
 def test_events_have_the_form_of_gos_encoder(tmp_path: Path) -> None:
     descriptor = os.open(tmp_path / "events", os.O_CREAT | os.O_WRONLY)
-    EventStream(descriptor=descriptor).exiting(["no disk"])
+    EventStream(descriptor=descriptor).exiting([Problem("no disk")])
     os.close(descriptor)
     line = (tmp_path / "events").read_text()
     assert line.startswith('{"time":"20')

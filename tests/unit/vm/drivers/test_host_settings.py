@@ -92,22 +92,25 @@ def test_k3s_is_found_in_the_cache_and_on_the_path(tmp_path: Path) -> None:
     assert k3s.find_k3s(RELEASE, environment) == cached
 
 
-def test_missing_k3s_is_reported_with_the_fix(
+def test_missing_k3s_is_reported_with_its_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
     environment = {"HOME": str(tmp_path), "PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
-    message = k3s.missing_k3s(RELEASE, environment)
-    assert message.startswith(
-        f"k3s {RELEASE} is not installed; to change that: mkdir -p {tmp_path}"
-    )
-    assert "releases/download/v1.33.7%2Bk3s3/k3s" in message
+    assert k3s.missing_k3s(RELEASE, environment) == f"k3s {RELEASE} is not installed"
+    source = k3s.k3s_source(RELEASE, environment)
+    assert source is not None
+    assert "releases/download/v1.33.7%2Bk3s3/k3s" in source.url
+    assert "releases/download/v1.33.7%2Bk3s3/sha256sum-" in source.checksum_url
+    assert source.path == k3s.cached_k3s(RELEASE, environment)
     program(tmp_path / "bin" / "k3s", "v1.30.1+k3s1")
     assert '/bin/k3s" is v1.30.1+k3s1)' in k3s.missing_k3s(RELEASE, environment)
     program(tmp_path / "bin" / "k3s")
     assert k3s.missing_k3s(RELEASE, environment) == ""
+    assert k3s.k3s_source(RELEASE, environment) is None
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     assert "needs root" in k3s.missing_k3s(RELEASE, environment)
+    assert k3s.k3s_source("v9.9.9+k3s1", environment) is None
 
 
 def test_k3s_has_port_and_files_of_the_template(paths: MachinePaths, tmp_path: Path) -> None:

@@ -145,3 +145,24 @@ async def test_disconnect_during_the_negotiation_is_an_error() -> None:
         with pytest.raises(QmpError, match="qemu"):
             await Qmp.connect(path)
         server.close()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b'{"return": {}, "id": []}', b"[]", b"7", b'{"error": 1, "id": 1}', b"no JSON"],
+    ids=["id", "list", "number", "error", "text"],
+)
+async def test_message_of_another_protocol_ends_the_connection(line: bytes) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b'{"QMP": {}}\r\n')
+        await reader.readline()
+        writer.write(line + b"\r\n")
+        await writer.drain()
+        await reader.read()
+        writer.close()
+
+    with tempfile.TemporaryDirectory(prefix="rdd-qmp-") as directory:
+        path = Path(directory) / "s"
+        async with await asyncio.start_unix_server(answer, path):
+            with pytest.raises(QmpError):
+                await Qmp.connect(path)

@@ -44,7 +44,7 @@ class World:
     def __init__(self, given: Iterable[PortForward] = ()) -> None:
         self.driver = FakeDriver()
         self.events: list[PortEvent] = []
-        rules = ForwardingRules(given, ssh_local_port=0)
+        rules = ForwardingRules(given, ssh_local_port=0, has_ipv6=True)
         self.forwarder = Forwarder(rules, self.driver, report=self.events.append)
 
     def reported(self) -> list[str]:
@@ -176,3 +176,72 @@ async def test_states_list_open_forwards() -> None:
     address = str(Endpoint("127.0.0.1", 81))
     assert world.forwarder.states() == [PortEvent("forwarding", "tcp", address, address)]
     await world.forwarder.close()
+
+
+EVERYWHERE = PortForward(
+    guest_ip="0.0.0.0",
+    guest_ip_must_be_zero=True,
+    guest_port_range=(1, 65535),
+    host_ip="0.0.0.0",
+    host_port_range=(1, 65535),
+)
+
+
+async def test_listener_on_all_ipv6_addresses_is_forwarded_from_both_versions() -> None:
+    world = World([EVERYWHERE])
+    await world.forwarder.update({WEB6})
+    assert sorted(world.driver.open) == ["0.0.0.0:80", "[::]:80"]
+    await world.forwarder.update({WEB})
+    assert world.driver.open == ["0.0.0.0:80"]
+
+
+async def test_published_port_is_open_before_its_listener_and_until_both_have_gone() -> None:
+    world = World([EVERYWHERE])
+    publication = await world.forwarder.publish(WEB)
+    assert world.driver.open == ["0.0.0.0:80"]
+    await world.forwarder.update({LOCAL})  # a scan from before the engine listens
+    assert "0.0.0.0:80" in world.driver.open
+    await world.forwarder.update({WEB})
+    await world.forwarder.unpublish(publication)
+    assert world.driver.open == ["0.0.0.0:80"]
+    await world.forwarder.update(set())
+    assert world.driver.open == []
+
+
+async def test_released_port_is_closed_without_a_scan() -> None:
+    world = World([EVERYWHERE])
+    first, second = [await world.forwarder.publish(WEB) for _ in range(2)]
+    await world.forwarder.unpublish(first)
+    assert world.driver.open == ["0.0.0.0:80"]
+    await world.forwarder.unpublish(second)
+    assert world.driver.open == []
+    assert world.reported() == [
+        "forwarding 0.0.0.0:80 0.0.0.0:80",
+        "stopping 0.0.0.0:80 0.0.0.0:80",
+    ]
+
+
+async def test_published_ports_keep_their_ip_version() -> None:
+    world = World([EVERYWHERE])
+    await world.forwarder.publish(WEB6)
+    await world.forwarder.publish(Listener("tcp", "::1", 81))
+    assert world.driver.open == ["[::]:80", "[::1]:81"]
+
+
+async def test_failed_publication_is_neither_kept_nor_retried() -> None:
+    world = World([EVERYWHERE])
+    error = ForwardError.from_os("x", OSError(errno.EADDRINUSE, "Address already in use"))
+    world.driver.refused["0.0.0.0:80"] = error
+    with pytest.raises(ForwardError) as raised:
+        await world.forwarder.publish(WEB)
+    assert raised.value.cause == "Address already in use"
+    assert (world.forwarder.states(), world.reported()) == ([], [])
+
+
+async def test_address_that_only_this_host_has_leads_to_its_target() -> None:
+    world = World([EVERYWHERE])
+    target = Endpoint(ip="172.17.0.2", port=8080)
+    await world.forwarder.publish(Listener("tcp", "192.0.2.1", 80), target=target)
+    assert world.reported() == ["forwarding 172.17.0.2:8080 192.0.2.1:80"]
+    await world.forwarder.publish(Listener("tcp", "10.0.0.1", 22))  # no rule: not forwarded
+    assert world.driver.open == ["192.0.2.1:80"]

@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rdd.base.sizes import parse_size
 from rdd.vm.template import TemplateError, TemplateSyntaxError, parse, validate
 from rdd.vm.template.model import Mount, PortForward, Template
-from rdd.vm.template.parser import MAX_DEPTH, parse_size
+from rdd.vm.template.parser import MAX_DEPTH
 
 
 def problems(text: str) -> list[str]:
@@ -132,8 +133,9 @@ def test_problems_of_form_and_content_are_reported_together() -> None:
         validate("cpus: x\narch: vax\n", driver="qemu")
     assert str(caught.value) == (
         'line 1: cpus: "x" is not a whole number; '
-        'arch: "vax" must be "x86_64", "aarch64", "armv7l", "ppc64le", "riscv64" or "s390x"; '
-        'images: at least one image is required (only vmType "host" needs none)'
+        'field `arch` must be "x86_64", "aarch64", "armv7l", "ppc64le", "riscv64" or "s390x"; '
+        "got `vax`; "
+        'field `images`: at least one image is required (only vmType "host" needs none)'
     )
 
 

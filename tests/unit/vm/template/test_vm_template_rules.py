@@ -4,6 +4,7 @@
 import pytest
 
 from rdd.vm.template import TemplateError, check, parse, validate
+from rdd.vm.template.errors import in_limas_form
 
 DIGEST = "sha256:" + "0" * 64
 
@@ -14,6 +15,36 @@ def problems(text: str, driver: str = "") -> list[str]:
     except TemplateError as error:
         return list(error.problems)
     return []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "arch: cray-1",
+            'field `arch` must be "x86_64", "aarch64", "armv7l", "ppc64le", "riscv64" or "s390x"; '
+            "got `cray-1`",
+        ),
+        ("cpus: -1", "field `cpus` must be at least 1; got `-1`"),
+        (
+            "ssh: {localPort: 70000}",
+            "field `ssh.localPort` must be between 1 and 65535; got `70000`",
+        ),
+        ("images: [{}]", "field `images[0].location` must be set to a URL or a path"),
+        (
+            "mounts: [{location: '\"'}]",
+            'field `mounts[0].location` must be an absolute path or begin with "~"; got `"`',
+        ),
+        (
+            "portForwards: [{guestPortRange: [5, 1]}]",
+            "field `portForwards[0].guestPortRange` must be two ports between 1 and 65535, the "
+            "smaller first; got `[5, 1]`",
+        ),
+        ("vmType: wsl2", 'field `vmType` must be "qemu", "vz" or "host"; got `wsl2`'),
+    ],
+)
+def test_fields_are_reported_in_the_form_of_lima(text: str, message: str) -> None:
+    assert problems(text) == [message]
 
 
 @pytest.mark.parametrize(
@@ -241,7 +272,7 @@ def problems(text: str, driver: str = "") -> list[str]:
     ],
 )
 def test_violation_has_path_value_and_what_is_allowed(text: str, message: str) -> None:
-    assert problems(text) == [message]
+    assert problems(text) == [in_limas_form(message)]
 
 
 @pytest.mark.parametrize(
@@ -263,21 +294,21 @@ def test_param_is_used_in_every_place_of_lima(use: str) -> None:
 
 def test_param_is_not_used_by_a_longer_name() -> None:
     (problem,) = problems("param: {A: x}\nprovision: [{script: $PARAM_AB}]")
-    assert problem.startswith("param.A: is not used")
+    assert problem.startswith("field `param.A` is not used")
 
 
 def test_virtual_machine_needs_an_image_and_host_does_not() -> None:
     assert problems("{}", "host") == []
     message = 'images: at least one image is required (only vmType "host" needs none)'
-    assert problems("{}", "qemu") == [message]
-    assert problems("{}", "lima") == [message]
+    assert problems("{}", "qemu") == [in_limas_form(message)]
+    assert problems("{}", "lima") == [in_limas_form(message)]
     check(parse("{}"), driver="qemu", has_image=True)
 
 
 def test_image_must_match_the_architecture() -> None:
     text = "arch: x86_64\nimages: [{location: /a, arch: aarch64}]"
     assert problems(text, "qemu") == [
-        'images: none is for arch "x86_64", only for "aarch64"',
+        'field `images`: none is for arch "x86_64", only for "aarch64"',
     ]
     assert problems("arch: x86_64\nimages: [{location: /a}]", "qemu") == []
 
@@ -304,7 +335,7 @@ def test_image_must_match_the_architecture() -> None:
 )
 def test_driver_limits_apply_to_that_driver_only(text: str, message: str) -> None:
     text += "\nimages: [{location: /a}]"
-    assert problems(text, "qemu") == [message]
+    assert problems(text, "qemu") == [in_limas_form(message)]
     assert problems(text, "host") == problems(text, "lima") == []
 
 

@@ -7,7 +7,9 @@ Keeps the control plane; `rdd service delete` removes that.
 import time
 
 from rdd.api import names
+from rdd.cli.commands.app.machine import goes, skip_trash
 from rdd.cli.commands.app.object import APP, APPS
+from rdd.cli.framework.confirm import confirm
 from rdd.cli.framework.connection import conditions_of, connected, follow, get_or_none
 from rdd.cli.framework.errors import TIMED_OUT, CommandError
 from rdd.cli.framework.outputs import is_json
@@ -22,8 +24,11 @@ def run(call: Call) -> int:
         if app is None:
             call.log.info("App does not exist; nothing to delete")
             return 0
+        confirm(call, goes(call, connection, "the App with its settings and its machine"))
         with shown(call) as progress:
             progress.phase("deleting")
+            if call.flags.truth("no-trash"):
+                skip_trash(connection, app)
             uid = app["metadata"]["uid"]
             connection.request("DELETE", APP, body={"preconditions": {"uid": uid}})
             call.log.info("App is being deleted")

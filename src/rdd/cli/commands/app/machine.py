@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from rdd.api import names
 from rdd.api.types import Object
 from rdd.cli.commands.app.object import APP, APPS
+from rdd.cli.commands.boot import boot_steps
 from rdd.cli.framework.connection import conditions_of, follow, get_or_none
 from rdd.cli.framework.errors import TIMED_OUT, CommandError
 from rdd.cli.framework.progress import Progress
@@ -34,10 +35,40 @@ def existing_app(connection: "Connection") -> Object:
     return app
 
 
+def goes(call: Call, connection: "Connection", what: str) -> list[str]:
+    """Return the lines that show what a deletion of the App's machine removes."""
+    from rdd.cli.commands.preview import engine_contents, fate, space
+
+    machine = call.instance.lima_home / names.APP_VM_NAME
+    contents = engine_contents(connection, machine)
+    return [
+        f"This deletes {what}: {contents.text()}, {space([machine])}.",
+        fate(call, [machine], "the machine"),
+    ]
+
+
+def skip_trash(connection: "Connection", app: Object) -> None:
+    """Make the deletion of the App free the space of its machine at once."""
+    from rdd.client.resources import MERGE_PATCH
+
+    path = f"{machines_path(app)}/{names.APP_VM_NAME}"
+    if get_or_none(connection, path) is not None:
+        change = {"metadata": {"annotations": {names.SKIP_TRASH: "true"}}}
+        connection.request("PATCH", path, body=change, content_type=MERGE_PATCH)
+
+
 def request(
-    call: Call, connection: "Connection", app: Object, annotation: str, progress: Progress
+    call: Call,
+    connection: "Connection",
+    app: Object,
+    annotation: str,
+    progress: Progress,
+    annotations: Object | None = None,
 ) -> None:
-    """Request a restart or a reset from the App's LimaVM; wait for it with `--wait`."""
+    """Request a restart or a reset from the App's LimaVM; wait for it with `--wait`.
+
+    `annotations` are written with the request.
+    """
     from rdd.client.resources import MERGE_PATCH
 
     collection = machines_path(app)
@@ -49,7 +80,7 @@ def request(
     connection.request(
         "PATCH",
         f"{collection}/{names.APP_VM_NAME}",
-        body={"metadata": {"annotations": {annotation: now}}},
+        body={"metadata": {"annotations": {annotation: now, **(annotations or {})}}},
         content_type=MERGE_PATCH,
     )
     if not call.flags.truth("wait"):
@@ -57,6 +88,7 @@ def request(
     seconds = call.flags.seconds("timeout")
     deadline = time.monotonic() + seconds if seconds > 0 else None
     progress.phase("virtual machine")
+    progress.watch(boot_steps(call, names.APP_VM_NAME))
     least = before + 1 if app["spec"].get("running") else 0
     machine = _until_done(connection, collection, annotation, least, deadline, progress)
     progress.phase("settling")

@@ -6,6 +6,7 @@ fields, so that defaulting and admission complete it; later writes are merge pat
 the spec.
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rdd.api import names
@@ -18,6 +19,7 @@ from rdd.cli.framework.types import Call
 if TYPE_CHECKING:
     from rdd.client.blocking import Connection
 
+FIELD_MANAGER = "rdd"
 APPS = f"{names.APP_API}/apps"
 APP = f"{APPS}/{names.APP_NAME}"
 _DEFINITION = f"/apis/{names.EXTENSIONS_GROUP}/v1/customresourcedefinitions/apps.{names.APP_GROUP}"
@@ -34,20 +36,27 @@ def app_schema(connection: "Connection") -> Schema:
     return spec_schema(definition)
 
 
-def write(call: Call, connection: "Connection", spec: Object, schema: Schema) -> Object:
+def write(
+    call: Call,
+    connection: "Connection",
+    spec: Object,
+    schema: Schema,
+    *,
+    annotations: Mapping[str, str] | None = None,
+) -> Object:
     """Create the App with a spec, or patch the spec of the existing one."""
     from rdd.api.errors import ApiError
 
     if get_or_none(connection, APP) is None:
         try:
-            created = _create(connection, with_required(spec, schema))
+            created = create(connection, with_required(spec, schema), annotations=annotations)
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise
         else:
             call.log.info("App created")
             return created
-    updated = _patch(connection, spec)
+    updated = patch(connection, spec, annotations=annotations)
     call.log.info("App updated")
     return updated
 
@@ -62,36 +71,66 @@ def validate(call: Call, connection: "Connection", spec: Object, schema: Schema)
 
     if get_or_none(connection, APP) is None:
         try:
-            _create(connection, with_required({}, schema))
+            create(connection, with_required({}, schema))
             call.log.at_least("info").info(
                 "App created with defaults, not running: there was none to validate against"
             )
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise
-    validated = _patch(connection, spec, {"dryRun": "All"})
+    validated = patch(connection, spec, {"dryRun": "All"})
     call.log.info("App validated (dry run)")
     return validated
 
 
-def _create(connection: "Connection", spec: Object) -> Object:
+def create(
+    connection: "Connection", spec: Object, *, annotations: Mapping[str, str] | None = None
+) -> Object:
+    """Create the App with a complete spec."""
     created: Object = connection.request(
         "POST",
         APPS,
         body={
             "apiVersion": f"{names.APP_GROUP}/{names.VERSION}",
             "kind": "App",
-            "metadata": {"name": names.APP_NAME},
+            "metadata": {"name": names.APP_NAME, "annotations": dict(annotations or {})},
             "spec": spec,
         },
+        query={"fieldManager": FIELD_MANAGER},
     )
     return created
 
 
-def _patch(connection: "Connection", spec: Object, query: dict[str, str] | None = None) -> Object:
+def patch(
+    connection: "Connection",
+    spec: Object,
+    query: dict[str, str] | None = None,
+    *,
+    version: str = "",
+    annotations: Mapping[str, str] | None = None,
+) -> Object:
+    """Apply a merge patch to the spec; with a `version` only if the App still has it."""
     from rdd.client.resources import MERGE_PATCH
 
+    body = _explicit(spec)
+    if annotations:
+        body.setdefault("metadata", {}).setdefault("annotations", {}).update(annotations)
+    if version:
+        body.setdefault("metadata", {})["resourceVersion"] = version
     patched: Object = connection.request(
-        "PATCH", APP, body={"spec": spec}, content_type=MERGE_PATCH, query=query
+        "PATCH",
+        APP,
+        body=body,
+        content_type=MERGE_PATCH,
+        query={"fieldManager": FIELD_MANAGER, **(query or {})},
     )
     return patched
+
+
+def _explicit(spec: Object) -> Object:
+    """Return the patch of a spec; values that it sets are no defaults, even if they are equal."""
+    marks = {"cpus": names.CPUS_DEFAULTED, "memory": names.MEMORY_DEFAULTED}
+    given = [mark for name, mark in marks.items() if (spec.get("virtualMachine") or {}).get(name)]
+    if not given:
+        return {"spec": spec}
+    return {"metadata": {"annotations": dict.fromkeys(given, "false")}, "spec": spec}

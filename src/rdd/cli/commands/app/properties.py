@@ -11,11 +11,14 @@ from typing import Any, NamedTuple
 
 from rdd.api.types import Object
 from rdd.base.gotext import parse_bool, quote
+from rdd.cli.commands.app.values import is_structured, structured
 from rdd.cli.framework.errors import CommandError
+from rdd.cli.framework.suggestions import did_you_mean
 
 Schema = Mapping[str, Any]
 
 _HIDDEN = "namespace"
+_SHOWN = 200  # characters of an invalid value in its message
 
 
 class Assignment(NamedTuple):
@@ -75,8 +78,10 @@ def find(path: str, schema: Schema) -> Schema:
         if segment not in children:
             valid = ", ".join(sorted(name for name, _ in leaves(node)))
             under = f" under {quote('.'.join(walked))}" if walked else ""
+            hint = did_you_mean(path, (name for name, _ in leaves(schema)))
             raise CommandError(
                 f"{path}: unknown property {quote(segment)}{under}; valid properties: {valid}"
+                + (hint and f"; {hint}")
             )
         walked.append(segment)
         node = children[segment]
@@ -86,6 +91,9 @@ def find(path: str, schema: Schema) -> Schema:
             f"{path}: {quote(path)} is an object; set its fields, e.g. {quote(child)}"
         )
     return node
+
+
+_CERTIFICATES = "certificates.authorities"
 
 
 def leaves(schema: Schema, prefix: str = "") -> Iterator[tuple[str, Schema]]:
@@ -100,9 +108,12 @@ def leaves(schema: Schema, prefix: str = "") -> Iterator[tuple[str, Schema]]:
 def coerce(path: str, text: str, schema: Schema) -> Any:
     """Convert text to the type in the schema. Raises CommandError with the allowed values."""
     try:
+        if is_structured(schema):
+            return structured(text, schema, is_of_certificates=path == _CERTIFICATES)
         return _coerced(text, schema)
     except ValueError as error:
-        raise CommandError(f"invalid value {quote(text)} for {quote(path)}: {error}") from None
+        shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+        raise CommandError(f"invalid value {quote(shown)} for {quote(path)}: {error}") from None
 
 
 def _coerced(text: str, schema: Schema) -> Any:
@@ -120,8 +131,6 @@ def _coerced(text: str, schema: Schema) -> Any:
         return _integer(text)
     if kind == "string":
         return text
-    if kind == "array" and (schema.get("items") or {}).get("type") == "string":
-        return [item.strip() for item in text.split(",") if item.strip()]
     raise ValueError(f"unsupported schema type {quote(kind)}; use `rdd ctl edit app app`")
 
 
@@ -187,9 +196,7 @@ def _kind(schema: Schema) -> str:
     if schema.get("x-kubernetes-int-or-string"):
         return "(quantity)"
     kind = schema.get("type", "")
-    if kind == "array" and (schema.get("items") or {}).get("type") == "string":
-        return "(list)"
-    return f"({kind})"
+    return {"array": "(list)", "object": "(map)"}.get(kind, f"({kind})")
 
 
 def _first_sentence(text: str) -> str:

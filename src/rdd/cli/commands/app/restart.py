@@ -18,7 +18,7 @@ def run(call: Call) -> int:
     if not is_running:
         apply(call, [Assignment("running", "true")])
         return 0
-    with shown(call) as progress, connected(call) as connection:
+    with shown(call) as progress, connected(call, progress=progress) as connection:
         app_vm.request(call, connection, app, names.RESTART_REQUESTED, progress)
         show(call, get_or_none(connection, APP) or app)
     return 0

@@ -5,11 +5,11 @@ The order of checks: the syntax of the arguments, before any request; names and 
 against the schema, before any write; the write, which admission may reject; the wait.
 """
 
-import os
 from collections.abc import Sequence
 
+from rdd.api import names
 from rdd.api.types import Object
-from rdd.cli.commands.app.object import app_schema, validate, write
+from rdd.cli.commands.app.object import APP, app_schema, validate, write
 from rdd.cli.commands.app.properties import (
     Assignment,
     describe,
@@ -17,33 +17,45 @@ from rdd.cli.commands.app.properties import (
     resolve,
     spec_schema,
 )
-from rdd.cli.framework.connection import connected
+from rdd.cli.framework.connection import connected, get_or_none
+from rdd.cli.framework.outputs import is_json
 from rdd.cli.framework.types import Call
 
 
 def run(call: Call) -> int:
     assignments = parse_assignments(call.args)
     if not call.flags.truth("dry-run"):
-        apply(call, assignments)
+        apply(call, assignments, fetches=call.flags.truth("yes"))
         return 0
     with connected(call) as connection:
         schema = app_schema(connection)
         spec = resolve(assignments, schema)
-        show(call, validate(call, connection, spec, schema))
+        before = get_or_none(connection, APP)
+        validated = validate(call, connection, spec, schema)
+        if is_json(call):
+            show(call, validated)
+        else:
+            from rdd.cli.commands.app.change_preview import show_changes
+
+            show_changes(call, connection, before or get_or_none(connection, APP) or {}, validated)
     return 0
 
 
-def apply(call: Call, assignments: Sequence[Assignment]) -> Object:
-    """Write the assignments and, with `--wait`, wait for the App to settle."""
+def apply(call: Call, assignments: Sequence[Assignment], *, fetches: bool = False) -> Object:
+    """Write the assignments and, with `--wait`, wait for the App to settle.
+
+    `fetches` is the consent to fetch a missing program, once.
+    """
     from rdd.cli.commands.app.settling import wait_until_settled
     from rdd.cli.framework.progress import shown
 
     with shown(call) as progress:
         progress.phase("control plane")
-        with connected(call) as connection:
+        with connected(call, progress=progress) as connection:
             schema = app_schema(connection)
             spec = resolve(assignments, schema)
-            app = write(call, connection, spec, schema)
+            consent = {names.DOWNLOADS_APPROVED: "true"} if fetches else {}
+            app = write(call, connection, spec, schema, annotations=consent)
             if call.flags.truth("wait"):
                 app = wait_until_settled(
                     call,
@@ -51,6 +63,7 @@ def apply(call: Call, assignments: Sequence[Assignment]) -> Object:
                     app,
                     timeout_s=call.flags.seconds("timeout"),
                     progress=progress,
+                    fetches=fetches,
                 )
     show(call, app)
     return app
@@ -58,8 +71,6 @@ def apply(call: Call, assignments: Sequence[Assignment]) -> Object:
 
 def show(call: Call, app: Object) -> None:
     """Print the App as JSON with `-o json`. Raises CommandError."""
-    from rdd.cli.framework.outputs import is_json
-
     if is_json(call):
         import json
 
@@ -68,7 +79,7 @@ def show(call: Call, app: Object) -> None:
 
 def help_details(call: Call) -> str:
     """Return the property table: of the running control plane, else of this version."""
-    return describe(_schema_without_start(call), _terminal_width())
+    return describe(_schema_without_start(call), call.environment.width(call.out))
 
 
 def _schema_without_start(call: Call) -> "Object":
@@ -86,10 +97,3 @@ def _schema_without_start(call: Call) -> "Object":
     from rdd.kinds.crd import definition_of
 
     return dict(spec_schema(definition_of(App)))
-
-
-def _terminal_width() -> int:
-    try:
-        return os.get_terminal_size().columns
-    except OSError:
-        return 80

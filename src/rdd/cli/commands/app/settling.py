@@ -13,16 +13,20 @@ from typing import TYPE_CHECKING
 
 from rdd.api import names
 from rdd.api.types import Object
+from rdd.cli.commands.app.machine import machines_path
 from rdd.cli.commands.app.object import APP, APPS
-from rdd.cli.framework.connection import conditions_of, follow
+from rdd.cli.commands.boot import boot_steps, report_download
+from rdd.cli.framework.connection import conditions_of, follow, get_or_none
 from rdd.cli.framework.errors import TIMED_OUT, CommandError
 from rdd.cli.framework.progress import Progress
 from rdd.cli.framework.types import Call
+from rdd.cli.framework.wording import plain
 
 if TYPE_CHECKING:
     from rdd.client.blocking import Connection
 
-TERMINAL_REASONS = ("NoDriver", "NotOurs", "NotInstalled")
+NOT_INSTALLED = "NotInstalled"
+TERMINAL_REASONS = ("NoDriver", "NotOurs", NOT_INSTALLED)
 """Reasons that only the user can resolve."""
 
 _RECONCILE_REQUESTED = f"{names.APP_GROUP}/lookAgainRequested"
@@ -44,30 +48,71 @@ def wait_until_settled(
     *,
     timeout_s: float,
     progress: Progress,
+    fetches: bool = False,
 ) -> Object:
-    """Return the settled App. Raises CommandError, with exit code 4 on timeout."""
+    """Return the settled App. Raises CommandError, with exit code 4 on timeout.
+
+    `fetches`: a missing program is being fetched, so that it is missing ends nothing.
+    """
     generation = written["metadata"]["generation"]
     uid = written["metadata"]["uid"]
     deadline = time.monotonic() + timeout_s if timeout_s > 0 else None
     call.log.info("Waiting for App to settle")
-    if _is_terminal(written):
+    if _is_terminal(written) and not fetches:
         _recheck(connection, generation)
     logged: dict[str, tuple[str, str, str]] = {}
+    progress.watch(boot_steps(call, names.APP_VM_NAME))
+    is_download_shown = False
+    chosen = (written.get("status") or {}).get("virtualMachineType")
     for app in follow(connection, APPS, names.APP_NAME, deadline=deadline):
         if app is None or app["metadata"]["uid"] != uid:
             raise CommandError("the App was deleted while waiting for it to settle")
         current = _current(app, generation)
+        chosen = chosen or _report_choice(call, app, progress)
+        is_download_shown = is_download_shown or report_download(
+            call, current.get(names.CREATED, {}).get("message", ""), progress
+        )
         _log_changes(call, current, logged, progress)
         progress.phase(*_phase(app, current))
         settled = current.get(names.SETTLED)
         if settled and settled["status"] == "True":
             return app
-        if settled and settled["reason"] in TERMINAL_REASONS:
-            raise CommandError(settled["message"])
+        if settled and _is_stuck(app, settled):
+            is_missing = settled["reason"] == NOT_INSTALLED
+            if is_missing and not fetches:
+                with progress.aside():
+                    fetches = _may_fetch(call, connection, app)
+            if not (is_missing and fetches):
+                raise CommandError(_explanation(app))
     raise CommandError(
         f"waiting for App to settle: context deadline exceeded{_state(logged)}",
         exit_code=TIMED_OUT,
     )
+
+
+def _report_choice(call: Call, app: Object, progress: Progress) -> str:
+    """Report the drivers that the selection passed over, once; return the selected one.
+
+    A slower one is never used without a message.
+    """
+    status = app.get("status") or {}
+    chosen = str(status.get("virtualMachineType") or "")
+    for line in status.get("passedOver") or () if chosen else ():
+        message = f"virtualMachine.type auto uses {chosen}, not {line}"
+        with progress.aside():
+            (call.log.warning if chosen == "qemu" else call.log.info)(message)
+    return chosen
+
+
+def _may_fetch(call: Call, connection: "Connection", app: Object) -> bool:
+    """Ask on a terminal whether the missing program may be fetched, and write the answer."""
+    from rdd.cli.framework.confirm import is_interactive
+
+    if not is_interactive():
+        return False
+    from rdd.cli.commands.app.downloads import approve
+
+    return approve(call, connection, app)
 
 
 def _current(app: Object, generation: int) -> dict[str, Object]:
@@ -80,8 +125,20 @@ def _current(app: Object, generation: int) -> dict[str, Object]:
 
 
 def _is_terminal(app: Object) -> bool:
-    settled = _current(app, app["metadata"]["generation"]).get(names.SETTLED, {})
-    return settled.get("reason") in TERMINAL_REASONS
+    settled = _current(app, app["metadata"]["generation"]).get(names.SETTLED)
+    return settled is not None and _is_stuck(app, settled)
+
+
+def _is_stuck(app: Object, settled: Object) -> bool:
+    """Return whether only the user can help."""
+    return settled["reason"] in TERMINAL_REASONS or bool((app.get("status") or {}).get("failure"))
+
+
+def _explanation(app: Object) -> str:
+    """Return why the App does not settle, and the command that helps."""
+    message = plain(conditions_of(app)[names.SETTLED]["message"])
+    remedy = ((app.get("status") or {}).get("failure") or {}).get("remedy", "")
+    return f"{message}\nnext step: {remedy}" if remedy and remedy not in message else message
 
 
 def _recheck(connection: "Connection", generation: int) -> None:
@@ -90,14 +147,18 @@ def _recheck(connection: "Connection", generation: int) -> None:
 
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     body = {"metadata": {"annotations": {_RECONCILE_REQUESTED: now}}}
-    connection.request("PATCH", APP, body=body, content_type=MERGE_PATCH)
+    app = connection.request("PATCH", APP, body=body, content_type=MERGE_PATCH)
+    machine = f"{machines_path(app)}/{names.APP_VM_NAME}"
+    if get_or_none(connection, machine) is not None:
+        retry = {"metadata": {"annotations": {names.RETRY_REQUESTED: now}}}
+        connection.request("PATCH", machine, body=retry, content_type=MERGE_PATCH)
     message = ""
     for app in follow(
         connection, APPS, names.APP_NAME, deadline=time.monotonic() + _RECHECK_TIMEOUT_S
     ):
         if app is None or not _is_terminal(app) or app["metadata"]["generation"] > generation:
             return
-        message = conditions_of(app)[names.SETTLED]["message"]
+        message = _explanation(app)
     raise CommandError(message)
 
 

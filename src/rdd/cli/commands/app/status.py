@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`rdd status`: one screen with the state, endpoints, problems and the next step.
 
-Read-only: starts nothing and changes nothing. Everything but the control plane's own
-state comes from the API; without a running control plane, that is all there is to show.
+Read-only: starts nothing and changes nothing. The states come from the API; the problems are
+those of `rdd doctor`, found at the moment of the call, also without a running control plane.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING, Any
 from rdd.api import names
 from rdd.api.types import Object
 from rdd.cli.commands.app.machine import machines_path
-from rdd.cli.commands.app.object import APP
+from rdd.cli.commands.diagnosis import TIMEOUT_S, KnownApp, diagnose, read_app
 from rdd.cli.commands.service.calls import service_for
 from rdd.cli.commands.service.status import server
 from rdd.cli.commands.service.status import status as service_status
 from rdd.cli.framework.connection import conditions_of, connected, get_or_none
-from rdd.cli.framework.errors import CommandError
+from rdd.cli.framework.errors import FAILED, CommandError
+from rdd.cli.framework.existing import missing_instance
 from rdd.cli.framework.outputs import is_json
 from rdd.cli.framework.types import Call
+from rdd.cli.framework.wording import plain
 
 if TYPE_CHECKING:
     from rdd.client.blocking import Connection
 
-_DIAGNOSTICS = f"{names.APP_API}/diagnostics"
 _LABELS = {
     "controlPlane": "Control plane",
     "app": "App",
@@ -43,37 +44,49 @@ def run(call: Call) -> int:
         call.out.write(json.dumps(found) + "\n")
     else:
         call.out.write(render(found))
-    return 0
+    return FAILED if _is_hung(found) else 0
 
 
 def collect(call: Call) -> Object:
     """Return the state of all parts as JSON-compatible data."""
-    service = service_status(call, service_for(call).running())
+    daemon = service_for(call).running()
+    service = service_status(call, daemon)
     found: Object = {
         "controlPlane": {**service, "server": server(call)},
-        "parts": [],
+        "parts": [_control_plane({**service, "server": server(call)})],
         "ports": [],
         "problems": [],
     }
-    parts = found["parts"]
-    parts.append(_control_plane(found["controlPlane"]))
-    if not service["started"]:
-        found["nextStep"] = "rdd start"
-        return found
-    try:
-        with connected(call, start=False) as connection:
-            _add_app(call, connection, found)
-    except CommandError as error:
-        found["problems"].append({"name": "control-plane", "message": str(error), "nextStep": ""})
-        found["nextStep"] = "rdd service log"
+    missing = missing_instance(call)
+    if missing:
+        found["parts"] = [_part("controlPlane", "not created", missing)]
+    known = read_app(call, daemon)
+    findings = diagnose(call, daemon, known)
+    found["problems"] = [_problem(entry) for entry in findings if entry["healthy"] == "False"]
+    if daemon is not None and not known.problem:
+        try:
+            with connected(call, start=False, timeout_s=TIMEOUT_S) as connection:
+                _add_app(call, connection, known, found)
+        except CommandError as error:  # it stopped in between
+            problem = {"name": "control-plane", "message": str(error), "nextStep": ""}
+            found["problems"].append(problem)
+        _add_contexts(findings, found)
+    found["nextStep"] = _next_step(call, daemon is not None, known, found["problems"])
     return found
+
+
+def _is_hung(found: Object) -> bool:
+    """Return whether the control plane was ready and does not respond any more."""
+    names_ = {problem["name"] for problem in found["problems"]}
+    return bool(found["controlPlane"]["ready"]) and "control-plane" in names_
 
 
 def _control_plane(service: Object) -> Object:
     state = "running" if service["ready"] else service["state"]
     detail = service["name"]
     if service["started"]:
-        detail += f", pid {service['pid']}, {service['server']}"
+        parts = (f"pid {service['pid']}", service["server"])  # a starting one has no address yet
+        detail = ", ".join(filter(None, (detail, *parts)))
     return _part("controlPlane", state, detail)
 
 
@@ -81,11 +94,10 @@ def _part(name: str, state: str, detail: str = "") -> Object:
     return {"name": name, "state": state, "detail": detail}
 
 
-def _add_app(call: Call, connection: "Connection", found: Object) -> None:
-    app = get_or_none(connection, APP)
+def _add_app(call: Call, connection: "Connection", known: KnownApp, found: Object) -> None:
+    app = known.app
     if app is None:
         found["parts"].append(_part("app", "none"))
-        found["nextStep"] = "rdd start"
         return
     spec, conditions = app.get("spec") or {}, conditions_of(app)
     settled = conditions.get(names.SETTLED, {})
@@ -101,9 +113,7 @@ def _add_app(call: Call, connection: "Connection", found: Object) -> None:
         _engine(call, spec, conditions),
         _kubernetes(app, conditions),
     ]
-    found["ports"] = _ports(connection, spec.get("namespace") or names.DEFAULT_NAMESPACE)
-    _add_diagnostics(connection, found)
-    found["nextStep"] = _next_step(spec, settled, found["problems"])
+    found["ports"] = _ports(call, connection, spec.get("namespace") or names.DEFAULT_NAMESPACE)
 
 
 def _machine(machine: Object | None, conditions: dict[str, Object], kind: str) -> Object:
@@ -148,10 +158,11 @@ def _kubernetes(app: Object, conditions: dict[str, Object]) -> Object:
     return _part("kubernetes", state, detail)
 
 
-def _ports(connection: "Connection", namespace: str) -> list[Object]:
-    """Return the published ports of running containers."""
+def _ports(call: Call, connection: "Connection", namespace: str) -> list[Object]:
+    """Return the published ports of running containers, without those that do not listen."""
     path = f"{names.CONTAINERS_API}/namespaces/{namespace}/containers"
     listed = get_or_none(connection, path)
+    dead = _failed_forwards(call)
     found = []
     for container in (listed or {}).get("items") or []:
         status: dict[str, Any] = container.get("status") or {}
@@ -159,14 +170,23 @@ def _ports(connection: "Connection", namespace: str) -> list[Object]:
             continue
         for port in status.get("ports") or []:
             for binding in port.get("bindings") or []:
+                host = _address(binding["hostIP"], binding["hostPort"])
+                if (str(port["name"]).rpartition("/")[2], host) in dead:
+                    continue
                 found.append(
-                    {
-                        "host": _address(binding["hostIP"], binding["hostPort"]),
-                        "container": status.get("name", ""),
-                        "port": port["name"],
-                    }
+                    {"host": host, "container": status.get("name", ""), "port": port["name"]}
                 )
     return sorted(found, key=lambda entry: (entry["container"], entry["port"], entry["host"]))
+
+
+def _failed_forwards(call: Call) -> set[tuple[str, str]]:
+    """Return protocol and host address of the ports that are published in vain."""
+    from rdd.controllers.app.diagnostics.host_checks import forwards
+    from rdd.vm.instance_dir import LimaHome
+
+    machine = LimaHome(call.instance.lima_home).directory(names.APP_VM_NAME)
+    failed = (forward for forward in forwards(machine) if forward.type == "failed")
+    return {(forward.protocol, forward.host_address) for forward in failed}
 
 
 def _address(ip: str, port: object) -> str:
@@ -178,40 +198,40 @@ def _words(reason: str) -> str:
     return "".join(f" {c.lower()}" if c.isupper() else c for c in reason).strip()
 
 
-def _add_diagnostics(connection: "Connection", found: Object) -> None:
-    listed = get_or_none(connection, _DIAGNOSTICS)
-    for item in (listed or {}).get("items") or []:
-        name = item["metadata"]["name"]
-        healthy = conditions_of(item).get(names.HEALTHY, {})
-        message = healthy.get("message", "")
-        if name in ("docker-context", "kube-context") and healthy.get("status") == "True":
-            kind = "dockerContext" if name == "docker-context" else "kubeContext"
-            state = "-" if healthy["reason"] == "NotApplicable" else _words(healthy["reason"])
-            found["parts"].append(_part(kind, state, "" if state == "-" else message))
-        if healthy.get("status") == "False":
-            status = item.get("status") or {}
-            found["problems"].append(
-                {
-                    "name": name,
-                    "message": message,
-                    "evidence": status.get("evidence") or [],
-                    "nextStep": status.get("nextStep", ""),
-                }
-            )
+def _add_contexts(findings: list[Object], found: Object) -> None:
+    parts = {"docker-context": "dockerContext", "kube-context": "kubeContext"}
+    for entry in findings:
+        kind = parts.get(entry["name"])
+        if kind and entry["healthy"] == "True" and found.get("app"):
+            state = "-" if entry["reason"] == "NotApplicable" else _words(entry["reason"])
+            found["parts"].append(_part(kind, state, "" if state == "-" else entry["message"]))
 
 
-def _next_step(spec: Object, settled: Object, problems: list[Object]) -> str:
+def _problem(entry: Object) -> Object:
+    return {key: entry[key] for key in ("name", "message", "evidence", "nextStep")}
+
+
+def _next_step(call: Call, is_served: bool, known: KnownApp, problems: list[Object]) -> str:
+    from rdd.controllers.app.commands import rdd_command
+
     if problems:
-        return str(problems[0]["nextStep"])
-    if settled.get("status") != "True":
-        return "rdd set --wait … waits; `rdd service log --follow` shows what is done"
-    return "" if spec.get("running") else "rdd start"
+        return next((str(p["nextStep"]) for p in problems if p["nextStep"]), "")
+    app = known.app
+    if not is_served or (app is None and not known.problem):
+        return rdd_command(call.instance, "start")
+    if app is None:
+        return ""  # it is starting or stopping
+    if conditions_of(app).get(names.SETTLED, {}).get("status") != "True":
+        return rdd_command(call.instance, "service log --follow")
+    is_wanted = bool((app.get("spec") or {}).get("running"))
+    return "" if is_wanted else rdd_command(call.instance, "start")
 
 
 def render(found: Object) -> str:
     # Further lines of a message are the evidence of a problem.
     rows = [
-        (_LABELS[p["name"]], p["state"], p["detail"].partition("\n")[0]) for p in found["parts"]
+        (_LABELS[p["name"]], p["state"], plain(p["detail"].partition("\n")[0]))
+        for p in found["parts"]
     ]
     for i, port in enumerate(found["ports"]):
         rows.append(
@@ -223,8 +243,8 @@ def render(found: Object) -> str:
     if found["problems"]:
         lines += ["", "Problems:"]
         for problem in found["problems"]:
-            lines.append(f"  {problem['name']}: {problem['message']}")
-            lines += [f"    {line}" for line in problem.get("evidence") or []]
+            lines.append(f"  {problem['name']}: {plain(problem['message'])}")
+            lines += [f"    {plain(line)}" for line in problem.get("evidence") or []]
             if problem["nextStep"]:
                 lines.append(f"    next step: {problem['nextStep']}")
     elif found.get("nextStep"):

@@ -2,11 +2,12 @@
 """The commands for the App and their flags: one part of commands/table.py."""
 
 from rdd.cli.framework.types import Command, Flag
-from rdd.cli.framework.usual_flags import SHELL_FLAGS, TIMEOUT, WAIT, output
+from rdd.cli.framework.usual_flags import NO_TRASH, SHELL_FLAGS, TIMEOUT, WAIT, YES, output
 
 _TIMINGS = Flag("timings", "print the duration of each phase", kind="bool")
 _OUTPUT = output()
 _WAITING = (WAIT, TIMEOUT, _TIMINGS, _OUTPUT)
+_FETCH = Flag("yes", "fetch missing programs without asking", kind="bool", short="y")
 
 SHELL = Command(
     "shell",
@@ -24,7 +25,7 @@ APP_COMMANDS = (
         "rdd.cli.commands.app.delete",
         "Delete the App with its virtual machine, containers, images and volumes",
         "Keeps the control plane; `rdd service delete` removes that, too.",
-        flags=_WAITING,
+        flags=(*_WAITING, NO_TRASH, YES),
     ),
     Command(
         "doctor",
@@ -34,11 +35,28 @@ APP_COMMANDS = (
         flags=(_OUTPUT,),
     ),
     Command(
+        "get",
+        "rdd.cli.commands.app.get",
+        "Show settings, their defaults and where the values come from",
+        "With PROPERTY, shows that one, or all below it.",
+        usage="[PROPERTY]",
+        completes="properties",
+        flags=(_OUTPUT,),
+        max_args=1,
+    ),
+    Command(
+        "history",
+        "rdd.cli.commands.app.history",
+        "List the changes of settings, the newest first",
+        "Keeps the last 500 changes of 90 days. Passwords in URLs are masked.",
+        flags=(_OUTPUT,),
+    ),
+    Command(
         "reset",
         "rdd.cli.commands.app.reset",
         "Delete all containers, images and volumes and recreate the machine",
         "Keeps the settings. Starts the new machine if the old one was running.",
-        flags=_WAITING,
+        flags=(*_WAITING, NO_TRASH, YES),
     ),
     Command(
         "restart",
@@ -60,11 +78,18 @@ APP_COMMANDS = (
         "set",
         "rdd.cli.commands.app.set",
         "Change settings and wait until they take effect",
-        "Creates the App if it does not exist.",
+        "Creates the App if it does not exist. Lists are separated by commas; @FILE reads a list "
+        "or map from a file (certificates, JSON or YAML), @- from stdin.",
         usage="PROPERTY=VALUE…",
+        completes="assignments",
         flags=(
-            Flag("dry-run", "validate the change without applying it", kind="bool"),
+            Flag(
+                "dry-run",
+                "show old and new values and what restarts, without applying the change",
+                kind="bool",
+            ),
             *_WAITING,
+            _FETCH,
         ),
         min_args=1,
         max_args=None,
@@ -93,7 +118,7 @@ APP_COMMANDS = (
         "start",
         "rdd.cli.commands.app.start",
         "Start the virtual machine and the container engine (set running=true)",
-        flags=_WAITING,
+        flags=(*_WAITING, _FETCH),
     ),
     Command(
         "status",
@@ -107,5 +132,12 @@ APP_COMMANDS = (
         "rdd.cli.commands.app.stop",
         "Stop the virtual machine and the container engine (set running=false)",
         flags=_WAITING,
+    ),
+    Command(
+        "undo",
+        "rdd.cli.commands.app.undo",
+        "Take the last change of settings back",
+        "Fails if the setting was changed since, and shows both values.",
+        flags=(Flag("dry-run", "only show what would change", kind="bool"), *_WAITING),
     ),
 )

@@ -48,7 +48,7 @@ def run(call: Call) -> int:
         command = command[1:]
     if flags.truth("tty") and flags.truth("interactive") and not sys.stdin.isatty():
         raise CommandError("the input is not a terminal; omit -t")
-    with connected(call) as connection:
+    with connected(call, creates=False) as connection:
         id_ = find_container(connection, name)["metadata"]["name"]
         config = connection.config
     query = _query(flags, command)

@@ -2,7 +2,8 @@
 """`rdd images`: list the images of the engine, one line per tag."""
 
 from rdd.api.types import Object
-from rdd.cli.commands.engine.objects import age, short_id, show, size
+from rdd.base.sizes import decimal
+from rdd.cli.commands.engine.objects import age, short_id, show
 from rdd.cli.framework.types import Call
 
 _HEADERS = ("REPOSITORY", "TAG", "IMAGE ID", "CREATED", "SIZE")
@@ -27,5 +28,5 @@ def _row(image: Object) -> tuple[str, ...]:
         tag or "<none>",
         short_id(status["id"]),
         age(status.get("createdAt", "")),
-        size(status["size"]),
+        decimal(status["size"]),
     )

@@ -27,7 +27,7 @@ def run(call: Call) -> int:
     if flags.text("since"):
         query["since"] = flags.text("since")
     left: BrokenPipeError | None = None
-    with connected(call) as connection:
+    with connected(call, creates=False) as connection:
         id_ = find_container(connection, call.args[0])["metadata"]["name"]
         path = f"{names.PASSTHROUGH_PREFIX}engine/logs/{id_}?{urlencode(query)}"
         with connection.forward("GET", path, [], None) as response:

@@ -3,7 +3,7 @@
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rdd.api import names
@@ -13,6 +13,7 @@ from rdd.cli.commands.app.object import APPS
 from rdd.cli.framework.connection import conditions_of, connected, get_or_none
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.outputs import is_json
+from rdd.cli.framework.tables import Row, write_table
 from rdd.cli.framework.types import Call
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 _SHORT = 12
 _UNITS = ((365 * 86400, "year"), (86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
-
-Row = Sequence[str]
 
 
 def mirrored(connection: "Connection", plural: str, namespace: str = "") -> list[Object]:
@@ -50,7 +49,7 @@ def show(
 ) -> int:
     """Print objects as a table, as JSON, or with `--quiet` only their short names."""
     as_json = is_json(call)
-    with connected(call) as connection:
+    with connected(call, creates=False) as connection:
         objects = mirrored(connection, plural, call.flags.text("namespace"))
         problem = engine_problem(connection)
     if problem:
@@ -74,23 +73,6 @@ def engine_problem(connection: "Connection") -> str:
         return ""
     why = ready.get("message") or "the virtual machine was not started"
     return f"the container engine is not connected: {why}"
-
-
-def write_table(call: Call, rows: Sequence[Row]) -> None:
-    """Print aligned columns; control characters are escaped."""
-    rows = [[_printable(cell) for cell in row] for row in rows]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for row in rows:
-        cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
-        call.out.write("   ".join(cells).rstrip() + "\n")
-
-
-def _printable(text: str) -> str:
-    return text if text.isprintable() else "".join(map(_escaped, text))
-
-
-def _escaped(char: str) -> str:
-    return char if char.isprintable() else quote(char)[1:-1]
 
 
 def find_container(connection: "Connection", given: str) -> Object:
@@ -128,13 +110,3 @@ def age(timestamp: str, *, now: float | None = None) -> str:
         if count:
             return f"{count} {unit}{'' if count == 1 else 's'} ago"
     return "now"
-
-
-def size(count: int) -> str:
-    """Return a human-readable size, such as `4.2 MB`."""
-    value = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if value < 1000:
-            return f"{value:.3g} {unit}"
-        value /= 1000
-    return f"{value:.3g} TB"

@@ -2,8 +2,7 @@
 """`rdd ps`: list containers."""
 
 from rdd.api.types import Object
-from rdd.cli.commands.engine.objects import age, mirrored, short_id, show
-from rdd.cli.framework.connection import connected
+from rdd.cli.commands.engine.objects import age, short_id, show
 from rdd.cli.framework.types import Call
 
 _HEADERS = ("CONTAINER ID", "NAME", "IMAGE", "COMMAND", "CREATED", "STATUS", "PORTS")
@@ -13,19 +12,17 @@ _ACTIVE = ("running", "paused", "pausing", "restarting")
 
 def run(call: Call) -> int:
     wants_all = call.flags.truth("all")
-    tags = _tags(call)
 
     def row(container: Object) -> tuple[str, ...]:
         status = container["status"]
-        image = status.get("image", "")
         return (
             short_id(container["metadata"]["name"]),
             status["name"],
-            tags.get(image) or (short_id(image) if image.startswith("sha256:") else image),
+            _image(status),
             _command(status),
             age(status.get("createdAt", "")),
             _state(status),
-            _ports(status),
+            status.get("portSummary", ""),
         )
 
     return show(
@@ -39,15 +36,10 @@ def run(call: Call) -> int:
     )
 
 
-def _tags(call: Call) -> dict[str, str]:
-    """Return the first tag of each image, by ID."""
-    if call.flags.truth("quiet") or call.flags.text("output") == "json":
-        return {}
-    with connected(call) as connection:
-        images = mirrored(connection, "images")
-    tagged = [image["status"] for image in images if image["status"].get("repoTag")]
-    ordered = sorted(tagged, key=lambda status: str(status["repoTag"]), reverse=True)
-    return {status["id"]: status["repoTag"] for status in ordered}
+def _image(status: Object) -> str:
+    """Return the image as it was given; a mirror of an older version has only the ID."""
+    name = str(status.get("imageName") or status.get("image", ""))
+    return short_id(name) if name.startswith("sha256:") else name
 
 
 def _command(status: Object) -> str:
@@ -58,17 +50,9 @@ def _command(status: Object) -> str:
 def _state(status: Object) -> str:
     state = status.get("status", "unknown")
     if state == "running":
-        return f"running since {age(status.get('startedAt', '')).removesuffix(' ago') or 'now'}"
+        since = age(status.get("startedAt", "")).removesuffix(" ago") or "now"
+        health = f" ({status['health']})" if status.get("health") else ""
+        return f"running since {since}{health}"
     if state == "exited":
         return f"exited ({status.get('exitCode', 0)}) {age(status.get('finishedAt', ''))}".rstrip()
     return str(state)
-
-
-def _ports(status: Object) -> str:
-    shown = []
-    for port in status.get("ports") or ():
-        bindings = port.get("bindings") or ()
-        shown += [f"{b['hostIP']}:{b['hostPort']}->{port['name']}" for b in bindings]
-        if not bindings:
-            shown.append(port["name"])
-    return ", ".join(shown)

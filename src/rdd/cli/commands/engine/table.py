@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands for containers, images and volumes, with their flags: one part of commands/table.py."""
 
-from rdd.cli.framework.types import Command, Flag
-from rdd.cli.framework.usual_flags import output
+from rdd.cli.framework.types import Command, Flag, Group
+from rdd.cli.framework.usual_flags import YES, output
 
 _OUTPUT = output("output format: text, or json for a list of the objects' status")
 _QUIET = Flag("quiet", "print only IDs", kind="bool", short="q")
@@ -15,6 +15,7 @@ EXEC = Command(
     "CONTAINER is a name, an ID or an unambiguous prefix of one. Flags must precede it. Exits "
     "with the exit\ncode of the command.",
     usage="[FLAGS] CONTAINER COMMAND…",
+    completes="containers",
     flags=(
         Flag(
             "env", "set an environment variable, NAME=VALUE; may be repeated", "strings", short="e"
@@ -27,8 +28,37 @@ EXEC = Command(
     raw=True,
 )
 
+
+def _removal(kind: str, usage: str, description: str) -> Group:
+    return Group(
+        kind,
+        f"Remove {kind}s of the container engine",
+        (
+            Command(
+                "rm",
+                "rdd.cli.commands.engine.remove",
+                f"Remove {kind}s",
+                description,
+                usage=f"{usage}…",
+                completes=f"{kind}s",
+                aliases=("remove",),
+                flags=(YES,),
+                min_args=1,
+                max_args=None,
+            ),
+        ),
+    )
+
+
 ENGINE_COMMANDS = (
     EXEC,
+    _removal(
+        "image",
+        "IMAGE",
+        "IMAGE is a tag, an ID or an unambiguous prefix of one; an ID removes all its tags. "
+        "Fails if a container uses it.",
+    ),
+    _removal("volume", "VOLUME", "Removes the data. Fails if a container uses a volume."),
     Command(
         "images",
         "rdd.cli.commands.engine.images",
@@ -41,6 +71,7 @@ ENGINE_COMMANDS = (
         "Print the output of a container",
         "CONTAINER is a name, an ID or an unambiguous prefix of one.",
         usage="CONTAINER",
+        completes="containers",
         flags=(
             Flag("follow", "stream output until the container exits", kind="bool", short="f"),
             Flag("since", "only output after this time, in seconds since 1970 or RFC 3339"),

@@ -46,10 +46,9 @@ def run(call: Call) -> int:
                 body=body,
             )
             if path is not None and not is_dry_run:
-                _own(connection, vm, source)
-        made = "validated (dry run)" if is_dry_run else "created"
+                own(connection, vm, source)
         call.log.info(
-            f"LimaVM {quote(name)} {made} in namespace {quote(namespace)} "
+            f"LimaVM {quote(name)} created in namespace {quote(namespace)} "
             f"with template ConfigMap {quote(source['metadata']['name'])}"
         )
         if start and call.flags.truth("wait") and not is_dry_run:
@@ -60,12 +59,17 @@ def run(call: Call) -> int:
 
 def _file(connection: "Connection", namespace: str, template: str) -> Path | None:
     """Return the template file; None if a ConfigMap is meant. Raises CommandError if ambiguous."""
+    if template.startswith("template:") or "://" in template:
+        raise CommandError(
+            f"{quote(template)} is not a file or a ConfigMap; save the template to a file first "
+            "(Lima: `limactl template copy`, a URL: `curl -fLO`)"
+        )
     path = Path(template)
     if "/" in template or not _is_name(template):
         return path
     if not path.is_file():
         return None
-    if get_or_none(connection, f"{_config_maps(namespace)}/{template}") is None:
+    if get_or_none(connection, f"{config_maps(namespace)}/{template}") is None:
         return path
     raise CommandError(
         f"{quote(template)} is a file and also a ConfigMap in namespace {quote(namespace)}; "
@@ -93,7 +97,7 @@ def _source(
         raise CommandError(f"failed to read template file {quote(template)}: {reason}") from error
     made: Object = connection.request(
         "POST",
-        _config_maps(namespace),
+        config_maps(namespace),
         body={"metadata": {"name": name, "namespace": namespace}, "data": {"template": text}},
     )
     is_needed = False
@@ -104,10 +108,10 @@ def _source(
         if not is_needed:
             call.log.warning("Cleaning up created ConfigMap")
             options = {"preconditions": {"uid": made["metadata"]["uid"]}}
-            connection.request("DELETE", f"{_config_maps(namespace)}/{name}", body=options)
+            connection.request("DELETE", f"{config_maps(namespace)}/{name}", body=options)
 
 
-def _own(connection: "Connection", vm: Object, source: Object) -> None:
+def own(connection: "Connection", vm: Object, source: Object) -> None:
     """Make the LimaVM the owner of the ConfigMap."""
     from rdd.client.resources import MERGE_PATCH
 
@@ -122,11 +126,11 @@ def _own(connection: "Connection", vm: Object, source: Object) -> None:
     metadata = source["metadata"]
     connection.request(
         "PATCH",
-        f"{_config_maps(metadata['namespace'])}/{metadata['name']}",
+        f"{config_maps(metadata['namespace'])}/{metadata['name']}",
         body={"metadata": {"ownerReferences": [reference]}},
         content_type=MERGE_PATCH,
     )
 
 
-def _config_maps(namespace: str) -> str:
+def config_maps(namespace: str) -> str:
     return f"/api/v1/namespaces/{namespace}/configmaps"

@@ -11,6 +11,7 @@ from rdd.api import names
 from rdd.api.types import Object
 from rdd.base.gotext import quote
 from rdd.cli.commands.limavm import object as limavm
+from rdd.cli.framework.confirm import confirm
 from rdd.cli.framework.connection import conditions_of, follow
 from rdd.cli.framework.errors import TIMED_OUT, CommandError
 from rdd.cli.framework.progress import Progress, shown
@@ -25,20 +26,44 @@ def run(call: Call) -> int:
     grace = 0 if call.flags.truth("force") else call.flags.integer("grace-period")
     if grace < 0 and "grace-period" in call.flags.given and not call.flags.truth("force"):
         raise CommandError(f"--grace-period {grace} is negative; it is a number of seconds")
-    with limavm.connection_for(call) as connection, shown(call) as progress:
+    with limavm.connection_for(call) as connection:
         vm = limavm.find(connection, name)
-        options: Object = {"preconditions": {"uid": vm["metadata"]["uid"]}}
-        if grace >= 0:
-            limavm.patch(
-                connection, vm, {"metadata": {"annotations": {names.DELETION_GRACE: str(grace)}}}
-            )
-            options["gracePeriodSeconds"] = grace
-        connection.request("DELETE", limavm.path_of(vm), body=options)
-        call.log.info(f"LimaVM {quote(name)} is being deleted")
-        if call.flags.truth("wait"):
-            _wait(call, connection, vm, progress)
-            call.log.info(f"LimaVM {quote(name)} deleted")
+        confirm(call, goes(call, vm))
+        with shown(call) as progress:
+            _delete(call, connection, vm, grace, progress)
     return 0
+
+
+def goes(call: Call, vm: Object) -> list[str]:
+    """Return the lines that show what the deletion of a machine's disk removes."""
+    from rdd.cli.commands.preview import fate, space
+
+    name = vm["metadata"]["name"]
+    paths = [call.instance.lima_home / name]
+    used = space(paths)
+    return [
+        f"This deletes the machine {quote(name)} with everything in it, {used}.",
+        fate(call, paths),
+    ]
+
+
+def _delete(
+    call: Call, connection: "Connection", vm: Object, grace: int, progress: Progress
+) -> None:
+    name = vm["metadata"]["name"]
+    if call.flags.truth("no-trash"):
+        limavm.patch(connection, vm, {"metadata": {"annotations": {names.SKIP_TRASH: "true"}}})
+    options: Object = {"preconditions": {"uid": vm["metadata"]["uid"]}}
+    if grace >= 0:
+        limavm.patch(
+            connection, vm, {"metadata": {"annotations": {names.DELETION_GRACE: str(grace)}}}
+        )
+        options["gracePeriodSeconds"] = grace
+    connection.request("DELETE", limavm.path_of(vm), body=options)
+    call.log.info(f"LimaVM {quote(name)} is being deleted")
+    if call.flags.truth("wait"):
+        _wait(call, connection, vm, progress)
+        call.log.info(f"LimaVM {quote(name)} deleted")
 
 
 def _wait(call: Call, connection: "Connection", vm: Object, progress: Progress) -> None:

@@ -6,6 +6,7 @@ import re
 
 from rdd.api.types import Object
 from rdd.base.gotext import quote
+from rdd.base.sizes import binary
 from rdd.cli.commands.limavm import object as limavm
 from rdd.cli.commands.limavm.snapshot import disk_request
 from rdd.cli.framework.errors import CommandError
@@ -13,7 +14,6 @@ from rdd.cli.framework.outputs import is_json
 from rdd.cli.framework.progress import shown
 from rdd.cli.framework.types import Call
 
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _DISK_LINE = re.compile(r"^disk:.*$", re.MULTILINE)
 _SIZE = re.compile(r"[0-9]+(\.[0-9]+)?([KMGT]i?)?B?")
 
@@ -28,9 +28,9 @@ def show(call: Call) -> int:
         call.out.write(json.dumps(found) + "\n")
         return 0
     rows = {
-        "size in the guest": readable(found["virtualBytes"]),
-        "used on the host": readable(found["actualBytes"]),
-        "base image": readable(found["imageBytes"]),
+        "size in the guest": binary(found["virtualBytes"]),
+        "used on the host": binary(found["actualBytes"]),
+        "base image": binary(found["imageBytes"]),
         "snapshots": str(len(found["snapshots"])),
         "suspended": "yes" if found["suspended"] else "no",
     }
@@ -83,8 +83,8 @@ def trim(call: Call) -> int:
         disk_request(connection, "POST", name, "trim")
         after = disk_request(connection, "GET", name)["actualBytes"]
     call.log.info(
-        f"The disk of LimaVM {quote(name)} uses {readable(after)}, "
-        f"{readable(max(0, before - after))} less than before"
+        f"The disk of LimaVM {quote(name)} uses {binary(after)}, "
+        f"{binary(max(0, before - after))} less than before"
     )
     return 0
 
@@ -101,11 +101,3 @@ def _uses(vm: Object, version: str) -> bool:
     status = vm.get("status") or {}
     is_seen = status.get("observedTemplateResourceVersion") == version
     return is_seen and not status.get("restartNeeded")
-
-
-def readable(size_bytes: float) -> str:
-    for unit in _UNITS:
-        if size_bytes < 1024 or unit == _UNITS[-1]:
-            break
-        size_bytes /= 1024
-    return f"{size_bytes:.0f} {unit}" if unit == "B" else f"{size_bytes:.1f} {unit}"

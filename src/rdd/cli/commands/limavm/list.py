@@ -8,6 +8,7 @@ from rdd.api.types import Object
 from rdd.cli.commands.limavm import object as limavm
 from rdd.cli.framework.connection import conditions_of
 from rdd.cli.framework.outputs import is_json
+from rdd.cli.framework.tables import write_table
 from rdd.cli.framework.types import Call
 
 _HEADERS = ("NAME", "NAMESPACE", "WANTED", "STATE", "STARTS", "MESSAGE")
@@ -21,11 +22,7 @@ def run(call: Call) -> int:
     if as_json:
         call.out.write(json.dumps([_record(vm) for vm in items]) + "\n")
         return 0
-    rows = [_HEADERS, *(_row(vm) for vm in items)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADERS))]
-    for row in rows:
-        cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
-        call.out.write("  ".join(cells).rstrip() + "\n")
+    write_table(call, [_HEADERS, *(_row(vm) for vm in items)])
     return 0
 
 

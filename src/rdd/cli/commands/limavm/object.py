@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 from rdd.api import names
 from rdd.api.types import Object
 from rdd.base.gotext import quote
+from rdd.cli.commands.boot import boot_steps, report_download
 from rdd.cli.framework.connection import conditions_of, connected, follow
 from rdd.cli.framework.errors import FAILED, REJECTED, TIMED_OUT, CommandError
 from rdd.cli.framework.progress import Progress, shown
 from rdd.cli.framework.types import Call
+from rdd.cli.framework.wording import plain
 
 if TYPE_CHECKING:
     from rdd.client.blocking import Connection
@@ -56,14 +58,20 @@ def path_of(vm: Object) -> str:
 
 def find(connection: "Connection", name: str) -> Object:
     """Return the LimaVM with this name in any namespace. Raises CommandError."""
+    found = find_or_none(connection, name)
+    if found is None:
+        raise CommandError(f"LimaVM {quote(name)} not found in any namespace")
+    return found
+
+
+def find_or_none(connection: "Connection", name: str) -> Object | None:
+    """Return the LimaVM with this name in any namespace; None without one."""
     from rdd.api.fieldselectors import escape
 
     query = {"fieldSelector": f"metadata.name={escape(name)}"}
     listed = connection.get(f"{names.LIMA_API}/limavms", query)
     items = listed.get("items") or []
-    if not items:
-        raise CommandError(f"LimaVM {quote(name)} not found in any namespace")
-    found: Object = items[0]
+    found: Object | None = items[0] if items else None
     return found
 
 
@@ -81,6 +89,12 @@ def annotation(name: str) -> Object:
     """Return a patch that sets a request annotation to the current time."""
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     return {"metadata": {"annotations": {name: now}}}
+
+
+def trash_annotations(call: Call) -> Object:
+    """Return the annotations of a reset; one that was to restore something is withdrawn."""
+    skips = "true" if call.flags.truth("no-trash") else None
+    return {names.SKIP_TRASH: skips, names.RESTORE_FROM: None}
 
 
 def has_annotation(vm: Object, name: str) -> bool:
@@ -134,15 +148,23 @@ def change_and_wait(
     is_met: Callable[[Object, Object], bool],
     *,
     until: str,
+    requested: str,
 ) -> None:
     """Change a LimaVM and, with `--wait`, wait for the change unless another client reverses it.
 
-    `is_met` receives the LimaVM now and before the change. Raises CommandError.
+    `is_met` receives the LimaVM now and before the change; `requested` is reported without
+    `--wait`. Raises CommandError.
     """
     with connection_for(call) as connection, shown(call) as progress:
         before = find(connection, name)
+        if _failure(before) and (change.get("spec") or {}).get("running"):
+            metadata = change.get("metadata") or {}
+            retry = annotation(names.RETRY_REQUESTED)["metadata"]["annotations"]
+            annotations = {**(metadata.get("annotations") or {}), **retry}
+            change = {**change, "metadata": {**metadata, "annotations": annotations}}
         written = patch(connection, before, change)
         if not call.flags.truth("wait"):
+            call.log.info(f"LimaVM {quote(name)} {requested}")
             return
 
         def is_done(vm: Object) -> bool:
@@ -175,12 +197,16 @@ def wait(
 ) -> Object:
     """Return the LimaVM once a condition is met; `until` names the condition in messages.
 
-    Raises CommandError: exit code 4 on timeout, 1 if the LimaVM is deleted.
+    Raises CommandError: exit code 4 on timeout, 1 if the LimaVM is deleted or has a failure
+    that only the user can resolve. A failure from before the wait is stale until it is cleared.
     """
     metadata = vm["metadata"]
     name, uid = metadata["name"], metadata["uid"]
     logged: dict[str, str] = {}
     progress.phase(until)
+    progress.watch(boot_steps(call, name))
+    is_stale = bool(_failure(vm))
+    is_download_shown = False
     collection = collection_of(metadata["namespace"])
     for found in follow(connection, collection, name, deadline=deadline_of(call)):
         if found is None or found["metadata"]["uid"] != uid:
@@ -188,12 +214,32 @@ def wait(
         if is_met(found):
             return found
         _log_changes(call, found, logged, progress, until)
+        created = conditions_of(found).get(names.CREATED, {})
+        is_download_shown = is_download_shown or report_download(
+            call, created.get("message", ""), progress
+        )
+        failure = _failure(found)
+        is_stale = is_stale and bool(failure)
+        if failure and not is_stale:
+            raise CommandError(_explanation(found, failure))
     state = "".join(f"; {line}" for line in logged.values())
     state = state or "; it has no conditions: is the limavm controller running?"
     raise CommandError(
         f"waiting for LimaVM {quote(name)} to be {until}: context deadline exceeded{state}",
         exit_code=TIMED_OUT,
     )
+
+
+def _failure(vm: Object) -> Object:
+    """Return the failure that only the user can resolve; empty without one."""
+    return (vm.get("status") or {}).get("failure") or {}
+
+
+def _explanation(vm: Object, failure: Object) -> str:
+    failed = (c for c in conditions_of(vm).values() if c["reason"].endswith("Failed"))
+    message = plain(next((c["message"] for c in failed), failure["reason"]))
+    remedy = failure.get("remedy", "")
+    return f"{message}\nnext step: {remedy}" if remedy and remedy not in message else message
 
 
 def _log_changes(

@@ -11,7 +11,9 @@ def run(call: Call) -> int:
     """Restart or start a virtual machine and wait for the start."""
     (name,) = call.args
     change = {**limavm.annotation(names.RESTART_REQUESTED), "spec": {"running": True}}
-    limavm.change_and_wait(call, name, change, _has_come_up, until="restarted")
+    limavm.change_and_wait(
+        call, name, change, _has_come_up, until="restarted", requested="restart requested"
+    )
     return 0
 
 

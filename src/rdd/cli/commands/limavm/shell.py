@@ -55,10 +55,10 @@ def parse(call: Call, command: Command) -> tuple[Flags, list[str]] | None:
     flags = parser.result()
     if not flags.truth("help"):
         return flags, words
-    from rdd.cli.framework.help import help_text
+    from rdd.cli.framework.help import show_help
 
-    shown = command._replace(raw=False)  # a raw command has no flags to show, this one has
-    call.out.write(help_text(call.path, shown, developer=call.environment.developer_mode))
+    # A raw command has no flags to show, this one has.
+    show_help(call, call.path, command._replace(raw=False))
     return None
 
 

@@ -10,6 +10,7 @@ from rdd.api import names
 from rdd.api.types import Object
 from rdd.base.gotext import quote
 from rdd.cli.commands.limavm import object as limavm
+from rdd.cli.framework.confirm import confirm
 from rdd.cli.framework.outputs import is_json
 from rdd.cli.framework.types import Call
 
@@ -31,11 +32,11 @@ def create(call: Call) -> int:
 
 
 def restore(call: Call) -> int:
-    return _do(call, "POST", "restore", done="restored")
+    return _do(call, "POST", "restore", done="restored", goes="changes since the snapshot")
 
 
 def delete(call: Call) -> int:
-    return _do(call, "DELETE", done="deleted")
+    return _do(call, "DELETE", done="deleted", goes="the snapshot")
 
 
 def show(call: Call) -> int:
@@ -67,10 +68,12 @@ def _record(snapshot: Object) -> Object:
     return {"name": snapshot["name"], "creationTime": time.strftime("%Y-%m-%dT%H:%M:%SZ", made)}
 
 
-def _do(call: Call, method: str, *more: str, done: str) -> int:
+def _do(call: Call, method: str, *more: str, done: str, goes: str = "") -> int:
     name, snapshot = call.args
     with limavm.connection_for(call) as connection:
         limavm.find(connection, name)
+        if goes:
+            confirm(call, [f"This deletes {goes} {quote(snapshot)} of the machine {quote(name)}."])
         disk_request(connection, method, name, "snapshots", snapshot, *more)
     call.log.info(f"Snapshot {quote(snapshot)} of LimaVM {quote(name)} {done}")
     return 0

@@ -13,5 +13,6 @@ def run(call: Call) -> int:
         {"spec": {"running": True}},
         lambda vm, before: limavm.is_running(vm),
         until="running",
+        requested="started",
     )
     return 0

@@ -19,5 +19,6 @@ def run(call: Call) -> int:
         {"metadata": {"annotations": {names.STOP_MODE: None}}, "spec": {"running": False}},
         lambda vm, before: limavm.is_stopped(vm),
         until="stopped",
+        requested="stopped",
     )
     return 0

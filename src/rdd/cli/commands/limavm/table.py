@@ -2,7 +2,7 @@
 """The commands of `rdd limavm` and their flags: one part of commands/table.py."""
 
 from rdd.cli.framework.types import Command, Flag, Group
-from rdd.cli.framework.usual_flags import FOLLOW, SHELL_FLAGS, TIMEOUT, WAIT, output
+from rdd.cli.framework.usual_flags import FOLLOW, NO_TRASH, SHELL_FLAGS, TIMEOUT, WAIT, YES, output
 
 _WAITING = (WAIT, TIMEOUT)
 _OUTPUT = output()
@@ -16,18 +16,21 @@ def _one(name: str, summary: str, description: str = "", flags: tuple[Flag, ...]
         summary,
         description,
         usage="NAME",
+        completes="machines",
         flags=(*flags, *_WAITING),
         min_args=1,
         max_args=1,
     )
 
 
-def _snapshot(name: str, summary: str) -> Command:
+def _snapshot(name: str, summary: str, flags: tuple[Flag, ...] = ()) -> Command:
     return Command(
         name,
         "rdd.cli.commands.limavm.snapshot",
         summary,
         usage="NAME SNAPSHOT",
+        completes="machines",
+        flags=flags,
         min_args=2,
         max_args=2,
     )
@@ -37,13 +40,13 @@ LIMAVM = Group(
     "limavm",
     "Manage individual virtual machines",
     aliases=("lima",),
-    visibility="developer",
     members=(
         Command(
             "clone",
             "rdd.cli.commands.limavm.clone",
             "Clone a stopped virtual machine, including its disk",
             usage="NAME NEW",
+            completes="machines",
             flags=_WAITING,
             min_args=2,
             max_args=2,
@@ -76,6 +79,8 @@ LIMAVM = Group(
                     kind="int",
                     default="-1",
                 ),
+                NO_TRASH,
+                YES,
             ),
         ),
         Group(
@@ -87,6 +92,7 @@ LIMAVM = Group(
                     "rdd.cli.commands.limavm.disk",
                     "Show the size of a disk and the space it uses on the host",
                     usage="NAME",
+                    completes="machines",
                     flags=(_OUTPUT,),
                     min_args=1,
                     max_args=1,
@@ -97,6 +103,7 @@ LIMAVM = Group(
                     "Grow a disk",
                     "Restarts a running virtual machine. A disk cannot be shrunk.",
                     usage="NAME SIZE",
+                    completes="machines",
                     flags=_WAITING,
                     min_args=2,
                     max_args=2,
@@ -106,6 +113,7 @@ LIMAVM = Group(
                     "rdd.cli.commands.limavm.disk",
                     "Return unused disk space of a running guest to the host",
                     usage="NAME",
+                    completes="machines",
                     min_args=1,
                     max_args=1,
                 ),
@@ -117,6 +125,7 @@ LIMAVM = Group(
             "Edit the template of a virtual machine",
             "Uses KUBE_EDITOR, EDITOR, VISUAL or vi. Restarts a running virtual machine.",
             usage="NAME",
+            completes="machines",
             min_args=1,
             max_args=1,
         ),
@@ -132,6 +141,7 @@ LIMAVM = Group(
             "rdd.cli.commands.limavm.log",
             "Print the log of a virtual machine's host agent",
             usage="INSTANCE",
+            completes="machines",
             aliases=("logs",),
             flags=(
                 Flag(
@@ -149,6 +159,7 @@ LIMAVM = Group(
             "PARAM=VALUE overrides the value in the template, PARAM- removes the override.\n"
             "Restarts a running virtual machine.",
             usage="NAME [PARAM=VALUE | PARAM-]…",
+            completes="machines",
             flags=(*_WAITING, _OUTPUT),
             min_args=1,
             max_args=None,
@@ -156,6 +167,7 @@ LIMAVM = Group(
         _one(
             "reset",
             "Delete the disk of a virtual machine and recreate it from its template",
+            flags=(NO_TRASH, YES),
         ),
         _one("restart", "Restart a virtual machine, or start it if it is stopped"),
         Command(
@@ -164,6 +176,7 @@ LIMAVM = Group(
             "Run a command or a shell in a virtual machine",
             "Flags must precede INSTANCE; everything after it is passed to the command.",
             usage="[--shell S] [--workdir D] INSTANCE [COMMAND…]",
+            completes="machines",
             flags=SHELL_FLAGS,
             raw=True,
         ),
@@ -172,18 +185,19 @@ LIMAVM = Group(
             "Manage disk snapshots of stopped virtual machines",
             (
                 _snapshot("create", "Create a snapshot of the disk"),
-                _snapshot("delete", "Delete a snapshot"),
+                _snapshot("delete", "Delete a snapshot", (YES,)),
                 Command(
                     "list",
                     "rdd.cli.commands.limavm.snapshot",
                     "List the snapshots of a virtual machine",
                     usage="NAME",
+                    completes="machines",
                     aliases=("ls",),
                     flags=(_OUTPUT,),
                     min_args=1,
                     max_args=1,
                 ),
-                _snapshot("restore", "Restore a snapshot; later changes are lost"),
+                _snapshot("restore", "Restore a snapshot; later changes are lost", (YES,)),
             ),
         ),
         _one("start", "Start a virtual machine"),

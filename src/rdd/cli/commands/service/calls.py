@@ -11,24 +11,44 @@ from rdd.cli.framework.logline import klog_verbosity
 from rdd.cli.framework.types import Call
 
 if TYPE_CHECKING:
+    from rdd.cli.framework.progress import Progress
     from rdd.daemon.service.lifecycle import Service
 
 
-def service_for(call: Call) -> "Service":
+LISTENING = ("listen-address", "tls-cert-file", "tls-private-key-file")
+
+
+def service_for(call: Call, progress: "Progress | None" = None) -> "Service":
+    """Return the service of a call; its messages are also the details of `progress`."""
     from rdd.cli.commands.version import version
     from rdd.daemon.service.lifecycle import Caller, Service
+
+    def report(message: str) -> None:
+        call.log.info(message)
+        if progress is not None:
+            progress.detail(message)
 
     environment = call.environment
     caller = Caller(
         command=call.program.command,
         version=version(),
         variables=environment.variables,
-        report=call.log.info,
+        report=report,
         developer_mode=environment.developer_mode,
         keep_logs=environment.keep_logs,
         log_title=environment.log_title,
     )
     return Service(call.instance, caller)
+
+
+@contextlib.contextmanager
+def working(call: Call, phase: str) -> Iterator["Service"]:
+    """Provide the service; a wait of more than two seconds shows its progress."""
+    from rdd.cli.framework.progress import LONG_S, shown
+
+    with translated(), shown(call, delay_s=LONG_S) as progress:
+        progress.phase(phase)
+        yield service_for(call, progress)
 
 
 @contextlib.contextmanager
@@ -57,6 +77,8 @@ def serve_arguments(call: Call) -> list[str]:
     for name in ("controllers", "secure-port"):
         if name in call.flags.given:
             words += [f"--{name}", str(call.flags.values[name])]
+    if call.flags.values.get("without-user-admission"):
+        words.append("--without-user-admission")
     return words
 
 
@@ -71,6 +93,22 @@ def check_serve_arguments(words: Sequence[str]) -> None:
     if rest:
         raise CommandError(f"rdd service serve takes flags only, not {quote(rest[0])}")
     flags = parser.result()
+    if flags.text("store"):
+        from rdd.daemon.sharing.etcd import check_address
+
+        with translated():
+            check_address(flags.text("store"))
+    if flags.text("machine"):
+        from rdd.daemon.sharing.etcd import check_machine
+
+        with translated():
+            check_machine(flags.text("machine"), flags.text("store"))
+    listening = [flags.text(name) for name in LISTENING]
+    if any(listening):
+        from rdd.daemon.sharing.listening import check_flags
+
+        with translated():
+            check_flags(*listening)
     if "controllers" in flags.given:
         from rdd.daemon.managers.selection import select_controllers
 

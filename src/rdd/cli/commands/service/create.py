@@ -7,6 +7,7 @@ from rdd.cli.commands.service.calls import (
     service_for,
     translated,
 )
+from rdd.cli.commands.service.table import SHARING
 from rdd.cli.framework.types import Call
 
 
@@ -14,6 +15,9 @@ def run(call: Call) -> int:
     words = [*call.args, "--controllers", call.flags.text("controllers")]
     if "secure-port" in call.flags.given:
         words += ["--secure-port", str(call.flags.integer("secure-port"))]
+    for flag in SHARING:
+        if call.flags.text(flag.name):
+            words += [f"--{flag.name}", call.flags.text(flag.name)]
     words += serve_verbosity(call)
     check_serve_arguments(words)
     with translated():

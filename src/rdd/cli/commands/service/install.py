@@ -14,11 +14,12 @@ def run(call: Call) -> int:
     from rdd.cli.commands.service.calls import service_for, translated
     from rdd.daemon.service import arguments
 
+    entry = login_service(call)
+    entry.check_manager()
     with translated():
         service = service_for(call)
         if not arguments.exists(service.instance):
             service.create()
-    entry = login_service(call)
     entry.install()
     call.log.info(
         f'"{call.instance.name}" control plane will start at login ("{entry.path}"); '

@@ -5,8 +5,7 @@ from rdd.cli.commands.service.calls import (
     check_serve_arguments,
     serve_arguments,
     serve_verbosity,
-    service_for,
-    translated,
+    working,
 )
 from rdd.cli.framework.types import Call
 
@@ -15,8 +14,8 @@ def run(call: Call) -> int:
     chosen = serve_arguments(call)
     words = [*chosen, *serve_verbosity(call), *call.args]
     check_serve_arguments(words)
-    with translated():
-        service_for(call).start(
+    with working(call, "starting the control plane") as service:
+        service.start(
             words,
             overrides=bool(chosen or call.args),
             wait=call.flags.truth("wait"),

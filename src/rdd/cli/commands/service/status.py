@@ -4,7 +4,7 @@
 from typing import TYPE_CHECKING, Any
 
 from rdd.base.gotext import quote
-from rdd.cli.commands.service.calls import service_for
+from rdd.cli.commands.service.calls import service_for, translated
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.types import Call
 
@@ -17,11 +17,13 @@ def run(call: Call) -> int:
     form = call.flags.text("output")
     if form not in ("text", "json"):
         raise CommandError(f"unknown output format {quote(form)}; valid formats: text or json")
-    found = status(call, service_for(call).running())
+    daemon = service_for(call).running()
+    found = status(call, daemon)
     if form == "json":
         import json
 
         call.out.write(json.dumps({**found, "server": server(call)}) + "\n")
+        _check(call, daemon)
         return 0
     log = call.log.at_least("info")
     title = f'"{found["name"]}" control plane'
@@ -30,7 +32,18 @@ def run(call: Call) -> int:
     log.info(f"{title} PID is: {found['pid']}")
     if found["developerMode"]:
         log.info("developer mode is enabled")
+    _check(call, daemon)
     return 0
+
+
+def _check(call: Call, daemon: "DaemonRecord | None") -> None:
+    """Fail for a control plane that was ready and hangs. Raises CommandError."""
+    if daemon is None:
+        return
+    from rdd.daemon.service.hang import check_responsive
+
+    with translated():
+        check_responsive(call.instance, daemon)
 
 
 def status(call: Call, daemon: "DaemonRecord | None") -> dict[str, Any]:

@@ -2,6 +2,7 @@
 """app: the App of this user becomes a virtual machine with a container engine.
 
 admission       defaulting and validation
+history         accepted changes of the spec, for `rdd history` and `rdd undo`
 reconciler      the steps from the spec to the LimaVM; `deletion` reverts them
 driver_choice   the driver for the type auto
 template        the template of the virtual machine (`network`, `scripts`)

@@ -2,24 +2,28 @@
 """Defaulting and validation of the App.
 
 app-defaulter    resolves channels to versions, defaults CPUs and memory to values for this
-                 host, makes quantities canonical
+                 host and marks them as defaults, makes quantities canonical
 app-validator    rejects values that the host or rdd does not support; the message has the limits
+
+CPUs and memory are validated when they change: a value that was accepted before, or a default
+of another computer, must not prevent a stop.
 """
 
 import asyncio
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 from rdd.api.quantity import Quantity, QuantityError
 from rdd.controllers.app import k3s_versions_table as k3s
-from rdd.controllers.app.app import network
+from rdd.controllers.app.app import explicit, history, network
 from rdd.controllers.app.app.driver_choice import AUTO, choose
 from rdd.host import hardware
 from rdd.kinds.app import App, AppSpec
 from rdd.runtime import CREATE, UPDATE, AdmissionRequest, Denied, Webhook, defaulting, validating
 from rdd.vm.drivers import catalog
+from rdd.vm.drivers.protocol import LimitsSupport
 from rdd.vm.drivers.selection import Probe
 
 GIB = 1 << 30
@@ -35,6 +39,13 @@ _is_plain = re.compile(r"[!#-\[\]-~]+").fullmatch  # visible ASCII without quote
 _PROXY_SCHEMES = ("http", "https", "socks5", "socks5h")
 
 
+def missing_limits(environment: Mapping[str, str]) -> str:
+    """Return why the type host cannot enforce limits here; empty if it can."""
+    provider = catalog.provider("host")
+    assert isinstance(provider, LimitsSupport)
+    return provider.missing_limits(environment)
+
+
 class AppAdmission:
     """The rules for one host; `environment` is that of the process."""
 
@@ -45,7 +56,9 @@ class AppAdmission:
         cpus: int | None = None,
         memory_bytes: int | None = None,
         probe: Probe = catalog.availability,
+        missing_limits: Callable[[Mapping[str, str]], str] = missing_limits,
     ) -> None:
+        self._missing_limits = missing_limits
         self._probe = probe
         self._environment = environment
         self._cpus = cpus if cpus is not None else hardware.cpus()
@@ -72,15 +85,26 @@ class AppAdmission:
             version = k3s.DEFAULT_CHANNEL
         kubernetes = kubernetes.replace(enabled=kubernetes.enabled, version=k3s.resolve(version))
         wanted = spec.virtual_machine
-        memory = wanted.memory or await self._default_memory(app)
-        virtual_machine = wanted.replace(
-            cpus=wanted.cpus or self._default_cpus(), memory=_canonical(memory)
+        wanted = wanted.replace(memory=_canonical(wanted.memory))
+        spec = spec.replace(running=spec.running, kubernetes=kubernetes, virtual_machine=wanted)
+        app = app.replace(spec=spec)
+        defaults = {
+            "cpus": wanted.cpus or self._default_cpus(),
+            "memory": wanted.memory or await self._default_memory(app),
+        }
+        marks = await self._marks(app, request.old)
+        metadata = app.metadata.replace(annotations={**app.metadata.annotations, **marks})
+        completed = app.replace(
+            metadata=metadata,
+            spec=spec.replace(virtual_machine=wanted.replace(**defaults)),
         )
-        return app.replace(
-            spec=spec.replace(
-                running=spec.running, kubernetes=kubernetes, virtual_machine=virtual_machine
-            )
-        )
+        return history.annotated(completed, request)
+
+    async def _marks(self, app: App, old: App | None) -> dict[str, str]:
+        defaults = {"cpus": self._default_cpus(), "memory": ""}
+        if self._memory >= MIN_MEMORY:
+            defaults["memory"] = await self._default_memory(app)
+        return explicit.marks(app, old, defaults)
 
     def _default_cpus(self) -> int:
         text = self._environment.get(CPUS_VARIABLE, "")
@@ -105,16 +129,19 @@ class AppAdmission:
             return
         problems = [
             *self._kubernetes(app.spec),
-            *self._processors(app.spec),
-            *await self._amount_of_memory(app),
+            *await self._resources(request),
             *_type(request),
             *_proxy(app.spec),
             *_registries(app.spec),
+            *_downloads(app.spec),
         ]
         if problems:
             raise Denied("; ".join(problems))
+        # Once: a start or a stop of an App with the same settings warns of nothing new.
+        known = set(_warnings(request.old.spec)) if request.old is not None else ()
         for warning in _warnings(app.spec):
-            request.warn(warning)
+            if warning not in known:
+                request.warn(warning)
 
     def _kubernetes(self, spec: AppSpec) -> Iterator[str]:
         version = spec.kubernetes.version
@@ -124,6 +151,24 @@ class AppAdmission:
             known = f"{', '.join(k3s.VERSIONS)} and the channels {', '.join(k3s.CHANNELS)}"
             yield f'spec.kubernetes.version "{version}" is not supported; supported are {known}'
 
+    async def _resources(self, request: AdmissionRequest[App]) -> list[str]:
+        """Return the problems of CPUs and memory, as far as they are new."""
+        app, changed = request.object, list(_changed_resources(request))
+        problems: list[str] = []
+        if "cpus" in changed:
+            problems += self._processors(app.spec)
+        if "memory" in changed:
+            problems += self._amount_of_memory(app.spec)
+        limited = [name for name in changed if explicit.is_explicit(app, name)]
+        if limited and not problems and await self._is_host(app):
+            reason = await asyncio.to_thread(self._missing_limits, self._environment)
+            problems += [
+                f"spec.virtualMachine.{name} cannot be enforced on this host: {reason}"
+                for name in limited
+                if reason
+            ]
+        return problems
+
     def _processors(self, spec: AppSpec) -> Iterator[str]:
         cpus = spec.virtual_machine.cpus
         if cpus < 0:
@@ -131,23 +176,23 @@ class AppAdmission:
         elif cpus > self._cpus:
             yield f"spec.virtualMachine.cpus {cpus} exceeds the host CPU count of {self._cpus}"
 
-    async def _amount_of_memory(self, app: App) -> list[str]:
-        text = app.spec.virtual_machine.memory
+    def _amount_of_memory(self, spec: AppSpec) -> Iterator[str]:
+        text = spec.virtual_machine.memory
         if not text:
-            return []
+            return
         try:
             wanted = Quantity.parse(text).value()
         except QuantityError:
-            return [f'spec.virtualMachine.memory "{text}" is not a valid quantity']
-        if MIN_MEMORY <= wanted <= self._memory or await self._is_host(app):
-            return []
+            yield f'spec.virtualMachine.memory "{text}" is not a valid quantity'
+            return
         if wanted < MIN_MEMORY:
-            return [f"spec.virtualMachine.memory {text} is less than the minimum of 2Gi"]
-        limit = _shown(self._memory)
-        return [f"spec.virtualMachine.memory {text} exceeds the host memory of {limit}"]
+            yield f"spec.virtualMachine.memory {text} is less than the minimum of 2Gi"
+        elif wanted > self._memory:
+            limit = _shown(self._memory)
+            yield f"spec.virtualMachine.memory {text} exceeds the host memory of {limit}"
 
     async def _is_host(self, app: App) -> bool:
-        """Return whether the driver is host, which has no virtual machine and no memory limits."""
+        """Return whether the driver is host: CPUs and memory are then limits of this host."""
         wanted = app.spec.virtual_machine.type or AUTO
         if wanted == AUTO:
             known = app.status.virtual_machine_type
@@ -157,6 +202,15 @@ class AppAdmission:
             choice = await asyncio.to_thread(choose, wanted, self._environment, probe=self._probe)
             return choice.driver == "host"
         return wanted == "host"
+
+
+def _changed_resources(request: AdmissionRequest[App]) -> Iterator[str]:
+    """Yield the names of settings whose value, or whether it is a default, is new."""
+    app, old = request.object, request.old
+    for name in explicit.MARKS:
+        is_new = old is None or explicit.value_of(app, name) != explicit.value_of(old, name)
+        if is_new or explicit.is_explicit(app, name) != (old and explicit.is_explicit(old, name)):
+            yield name
 
 
 def _type(request: AdmissionRequest[App]) -> Iterator[str]:
@@ -197,6 +251,11 @@ def _registries(spec: AppSpec) -> Iterator[str]:
     for i, host in enumerate(spec.registries.insecure):
         if not _is_registry(host):
             yield f'spec.registries.insecure[{i}] "{host}" must be a host, with or without a port'
+
+
+def _downloads(spec: AppSpec) -> Iterator[str]:
+    if spec.downloads.mirror and not _is_url(spec.downloads.mirror, ("http", "https")):
+        yield "spec.downloads.mirror must be a URL such as https://mirror.example.com/files"
 
 
 def _warnings(spec: AppSpec) -> Iterator[str]:

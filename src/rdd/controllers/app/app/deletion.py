@@ -105,6 +105,7 @@ class AppDeletion:
                 mirrored=mirrored,
                 port=app.status.kubernetes_port,
                 driver=app.status.virtual_machine_type,
+                passed_over=app.status.passed_over,
             ),
         )
 

@@ -8,22 +8,28 @@ instead of a cache: there is one App, and a pass must see the writes of the one 
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rdd.api import errors, names, timestamps
 from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
-from rdd.controllers.app.app import discovery, status, template
+from rdd.controllers.app.app import discovery, history, status, template
 from rdd.controllers.app.app.deletion import AppDeletion
 from rdd.controllers.app.app.driver_choice import AUTO, choose
+from rdd.controllers.app.app.failures import failure, failure_of
 from rdd.controllers.app.app.ports import PortReservation
+from rdd.controllers.app.app.programs import ProgramFetch
 from rdd.controllers.app.app.reasons import REASONS, settled
 from rdd.controllers.app.app.settled import Situation, decide
 from rdd.controllers.app.app.status import AppReport, AppStatusWriter
+from rdd.controllers.app.commands import rdd_command
 from rdd.controllers.environment import ControllerEnvironment
 from rdd.host.directories import make_private_dir
 from rdd.kinds.app import App
+from rdd.kinds.kind import Kind
 from rdd.kinds.limavm import TEMPLATE_KEY, LimaVM
+from rdd.kinds.resource import Checkout
 from rdd.runtime import (
     CLEANUP,
     Change,
@@ -66,6 +72,7 @@ class AppPass:
 
     app: App
     driver: str = ""
+    passed_over: Sequence[str] = ()
     vm: LimaVM | None = None
     is_template_applied: bool = True
     is_restart_pending: bool = False
@@ -84,18 +91,21 @@ class AppReconciler:
         self._status = AppStatusWriter(context)
         self._deletion = AppDeletion(context, self._status, vm=names.APP_VM_NAME)
         self._port = PortReservation()
+        self._programs = ProgramFetch(context, env)
 
     async def run(self) -> None:
-        """Watch LimaVMs; not as a source, because their kind may not be served."""
+        """Watch LimaVMs and Checkouts; not as sources, because their kinds may not be served."""
 
         def changed(change: Change) -> None:
             self._context.enqueue(APP)
 
-        unsubscribe = self._context.cache.informer(LimaVM).add_handler(changed)
+        kinds: tuple[type[Kind], ...] = (LimaVM, Checkout)
+        ends = [self._context.cache.informer(kind).add_handler(changed) for kind in kinds]
         try:
             await asyncio.get_running_loop().create_future()
         finally:
-            unsubscribe()
+            for unsubscribe in ends:
+                unsubscribe()
             self._port.release()
 
     async def begin(self) -> None:
@@ -128,6 +138,7 @@ class AppReconciler:
                     restart_pending=_restart_pending(is_pending),
                     port=app.status.kubernetes_port,
                     driver=app.status.virtual_machine_type,
+                    passed_over=app.status.passed_over,
                 ),
             )
 
@@ -138,15 +149,19 @@ class AppReconciler:
             self._port.release()
             return Result.done()
         app = App.of(found)
+        await history.record(self._context, app)
         if is_deleting(found):
             self._port.release()
             return await self._deletion.step(app)
-        app_pass = AppPass(app, driver=app.status.virtual_machine_type)
+        app_pass = AppPass(
+            app, driver=app.status.virtual_machine_type, passed_over=app.status.passed_over
+        )
         for step in (
             self._finalizer,
             self._namespace,
             self._driver,
             self._foreign_machine,
+            self._program,
             self._kubernetes_port,
             self._machine,
             self._input,
@@ -195,9 +210,10 @@ class AppReconciler:
             await self._report(
                 app_pass,
                 settled("NoDriver", _no_driver_message(wanted, choice)),
+                failure=failure("NoDriver", choice.remedy),
             )
             return Result.requeue(_DRIVER_RETRY_S)
-        app_pass.driver = choice.driver
+        app_pass.driver, app_pass.passed_over = choice.driver, choice.lines()
         await self._report(app_pass, settled("WaitingForLimaVM"))
         return _REQUEUE
 
@@ -211,7 +227,11 @@ class AppReconciler:
                 f'LimaVM "{namespace}/{names.APP_VM_NAME}" does not belong to this App; '
                 "delete it to continue"
             )
-            await self._report(app_pass, settled("NotOurs", message))
+            await self._report(
+                app_pass,
+                settled("NotOurs", message),
+                failure=self._not_ours("limavm", namespace),
+            )
             return Result.done()
         app_pass.vm = LimaVM.of(found)
         if is_deleting(found):
@@ -220,6 +240,14 @@ class AppReconciler:
             await self._report(app_pass, settled("WaitingForLimaVM"))
             return Result.done()
         return None
+
+    async def _program(self, app_pass: AppPass) -> Result | None:
+        """Hold a change until the program that it needs is fetched."""
+        hold = await self._programs.hold(app_pass.app, app_pass.driver, app_pass.vm)
+        if hold is None:
+            return None
+        await self._report(app_pass, hold.condition, failure=hold.failure)
+        return Result.requeue(_DRIVER_RETRY_S)
 
     async def _kubernetes_port(self, app_pass: AppPass) -> Result | None:
         """Choose a port and reserve it for the machine; release it when it is not needed."""
@@ -254,6 +282,9 @@ class AppReconciler:
     async def _machine(self, app_pass: AppPass) -> Result | None:
         """Create the LimaVM, and before it the ConfigMap with its template."""
         if app_pass.vm is not None:
+            if names.RESTORE_FROM in app_pass.app.metadata.annotations:  # the LimaVM has it
+                change = {"metadata": {"annotations": {names.RESTORE_FROM: None}}}
+                await self._client.patch(resource_of(App), app_pass.app.metadata.name, change)
             return None
         app, namespace = app_pass.app, app_pass.app.spec.namespace
         text = self._text(app_pass)
@@ -271,6 +302,7 @@ class AppReconciler:
                 await self._report(
                     app_pass,
                     settled("NotOurs", f"{message}; delete it to continue"),
+                    failure=self._not_ours("configmap", namespace),
                 )
                 return Result.requeue(_REFUSED_RETRY_S)
             if (source.get("data") or {}).get(TEMPLATE_KEY) != text:
@@ -291,14 +323,17 @@ class AppReconciler:
 
     def _new_vm(self, app_pass: AppPass) -> Object:
         app, namespace = app_pass.app, app_pass.app.spec.namespace
+        # The type of machine in the template may fit two drivers.
+        annotations = {names.DRIVER: app_pass.driver}
+        if entry := app.metadata.annotations.get(names.RESTORE_FROM):
+            annotations[names.RESTORE_FROM] = entry
         return {
             "metadata": {
                 "name": names.APP_VM_NAME,
                 "namespace": namespace,
                 "finalizers": [OWNED],
                 "ownerReferences": [owner_reference(app.raw)],
-                # The type of machine in the template may fit two drivers.
-                "annotations": {names.DRIVER: app_pass.driver},
+                "annotations": annotations,
             },
             "spec": {
                 "running": app.spec.running,
@@ -340,7 +375,7 @@ class AppReconciler:
         present = (copy.get("data") or {}).get(TEMPLATE_KEY) or ""
         difference = template.compare(present, self._inputs(app_pass))
         if difference == "none":
-            return None
+            return _REQUEUE if await self._programs.use(app_pass.app, vm) else None
         if difference == "upgrade" and not _can_replace_template(vm):
             app_pass.is_restart_pending = True
             return None
@@ -368,8 +403,17 @@ class AppReconciler:
 
     # -- reporting
 
+    def _not_ours(self, kind: str, namespace: str) -> Object:
+        remedy = f"ctl delete {kind} {names.APP_VM_NAME} --namespace {namespace}"
+        return failure("NotOurs", rdd_command(self._env.instance, remedy))
+
     async def _report(
-        self, app_pass: AppPass, condition: Condition | None = None, *, port: int | None = None
+        self,
+        app_pass: AppPass,
+        condition: Condition | None = None,
+        *,
+        port: int | None = None,
+        failure: Object | None = None,
     ) -> None:
         app = app_pass.app
         mirrored = status.mirrored(app, app_pass.vm)
@@ -383,6 +427,9 @@ class AppReconciler:
                 restart_pending=_restart_pending(app_pass.is_restart_pending),
                 port=app.status.kubernetes_port if port is None else port,
                 driver=app_pass.driver,
+                passed_over=app_pass.passed_over,
+                limits=_limits(app_pass.vm),
+                failure=failure or failure_of(app_pass.vm, condition, self._env.instance),
             ),
         )
 
@@ -428,6 +475,11 @@ class AppReconciler:
 
 def _reason(vm: LimaVM, type_: str) -> str:
     return str((find_condition(conditions_of(vm.raw), type_) or {}).get("reason", ""))
+
+
+def _limits(vm: LimaVM | None) -> Object | None:
+    found = vm.status.resource_limits if vm is not None else None
+    return dict(found.raw) if found is not None else None
 
 
 def _restart_pending(is_pending: bool) -> Condition | None:

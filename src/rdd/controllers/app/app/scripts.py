@@ -111,10 +111,13 @@ units=
 for unit in lima-init network-setup rancher-desktop-guest-agent rdd-guest wsl-proxy; do
     units="$units -u $unit"
 done
+# The directory is an argument, not a part of a program: its name may have quotes.
 systemd-run --unit=rdd-guest-journal --collect \\
-    sh -c "journalctl -f -n all $units >'$PARAM_GUEST_LOG_DIR/guest-journal.log' 2>&1" || true
+    sh -c 'log=$1 && shift && exec journalctl -f -n all "$@" >"$log" 2>&1' \\
+    sh "$PARAM_GUEST_LOG_DIR/guest-journal.log" $units || true
 systemd-run --unit=rdd-lima-init-log --collect \\
-    sh -c "tail -F -n +1 /var/log/lima-init.log >'$PARAM_GUEST_LOG_DIR/lima-init.log' 2>&1" || true
+    sh -c 'exec tail -F -n +1 /var/log/lima-init.log >"$1" 2>&1' \\
+    sh "$PARAM_GUEST_LOG_DIR/lima-init.log" || true
 """
 
 WAIT_FOR_KUBERNETES = """\

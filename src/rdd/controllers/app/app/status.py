@@ -39,6 +39,12 @@ class AppReport:
     restart_pending: Condition | None = None
     port: int = 0
     driver: str = ""
+    passed_over: Sequence[str] = ()
+    """The drivers that are preferred to `driver` and do not work here."""
+    failure: Object | None = None
+    """Why the App does not settle, if only the user can help."""
+    limits: Object | None = None
+    """The limits that the LimaVM reports."""
 
 
 def mirrored(app: App, vm: LimaVM | None) -> list[Object]:
@@ -106,5 +112,8 @@ class AppStatusWriter:
             members={
                 "kubernetesPort": report.port or None,
                 "virtualMachineType": report.driver or None,
+                "passedOver": list(report.passed_over) or None,
+                "resourceLimits": report.limits or None,
+                "failure": report.failure or None,
             },
         )

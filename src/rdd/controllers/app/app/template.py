@@ -24,8 +24,8 @@ from typing import Literal
 
 from rdd.api.quantity import Quantity
 from rdd.controllers.app import k3s_versions_table
+from rdd.controllers.app.app import explicit, scripts
 from rdd.controllers.app.app import network as net
-from rdd.controllers.app.app import scripts
 from rdd.controllers.app.app.network import DEFAULT_NETWORK, Network
 from rdd.instance import Instance
 from rdd.kinds.app import App
@@ -102,12 +102,14 @@ def inputs_of(
     given, kubernetes = spec.virtual_machine, spec.kubernetes
     has_kubernetes = kubernetes.enabled and bool(app.status.kubernetes_port)
     is_machine = driver != "host"
-    memory = Quantity.parse(given.memory).value() if given.memory and is_machine else 0
+    has_cpus = is_machine or explicit.is_explicit(app, "cpus")
+    has_memory = given.memory and (is_machine or explicit.is_explicit(app, "memory"))
+    memory = Quantity.parse(given.memory).value() if has_memory else 0
     return TemplateInputs(
         driver=driver,
         machine=DesiredMachine(
             engine=spec.container_engine.name,
-            cpus=given.cpus if is_machine else 0,
+            cpus=given.cpus if has_cpus else 0,
             memory=memory,
             kubernetes=kubernetes.version if has_kubernetes else "",
             kubernetes_port=app.status.kubernetes_port if has_kubernetes else 0,
@@ -155,7 +157,9 @@ def template_of(inputs: TemplateInputs) -> Template:
         copy_to_host=tuple(_copies(inputs)),
     )
     if not is_guest:
-        return dataclasses.replace(common, vm_type="host")
+        return dataclasses.replace(
+            common, vm_type="host", cpus=machine.cpus, memory=Size(machine.memory)
+        )
     return dataclasses.replace(
         common,
         vm_type="" if inputs.driver == "lima" else inputs.driver,

@@ -4,10 +4,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from rdd.api import names
 from rdd.api.types import Object
+from rdd.controllers.app.commands import rdd_command
 from rdd.instance import Instance
+
+if TYPE_CHECKING:
+    from rdd.vm.instance_dir import InstanceDirectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +24,18 @@ class Finding:
     message: str
     evidence: Sequence[str] = ()
     next_step: str = ""
+    """A command for a shell that resolves the problem or shows its cause."""
+
+    def to_data(self, name: str) -> Object:
+        """Return the finding of a check as JSON-compatible data."""
+        return {
+            "name": name,
+            "healthy": self.healthy,
+            "reason": self.reason,
+            "message": self.message,
+            "evidence": list(self.evidence),
+            "nextStep": self.next_step,
+        }
 
 
 def healthy(reason: str, message: str, *evidence: str) -> Finding:
@@ -43,6 +60,8 @@ class Facts:
     environment: Mapping[str, str]
     app: Object | None = None
     """The App, if it exists and is known."""
+    is_served: bool = True
+    """Whether the control plane runs."""
 
     @property
     def docker_directory(self) -> Path:
@@ -50,8 +69,27 @@ class Facts:
         return Path(self.environment.get("DOCKER_CONFIG") or self.home / ".docker")
 
     @property
-    def wants_running(self) -> bool:
-        return bool(self._spec.get("running"))
+    def machine(self) -> "InstanceDirectory":
+        """The directory of the App's virtual machine; it may not exist."""
+        from rdd.vm.instance_dir import LimaHome
+
+        return LimaHome(self.instance.lima_home).directory(names.APP_VM_NAME)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the virtual machine is up: from the App, or from its processes without one."""
+        if self.app is not None:
+            return self.is_true(names.RUNNING)
+        from rdd.vm.instance_dir import InstanceStatus
+
+        return self.machine.status() is InstanceStatus.RUNNING
+
+    @property
+    def is_engine_ready(self) -> bool:
+        """Whether the engine is up: from the App, or from its socket without one."""
+        if self.app is not None:
+            return self.is_true(names.ENGINE_READY)
+        return self.is_running and self.instance.docker_socket.exists()
 
     @property
     def engine(self) -> str:
@@ -65,6 +103,15 @@ class Facts:
     def is_true(self, kind: str) -> bool:
         """Return whether a condition of the App is true."""
         return self.condition(kind).get("status") == "True"
+
+    def rdd(self, words: str) -> str:
+        """Return a command of rdd that can be pasted into a shell."""
+        return rdd_command(self.instance, words)
+
+    @property
+    def restart_service(self) -> str:
+        """A command that restarts the control plane."""
+        return f"{self.rdd('service stop')} && {self.rdd('service start')}"
 
     @property
     def _spec(self) -> Object:

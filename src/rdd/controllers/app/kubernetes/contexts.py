@@ -4,7 +4,7 @@
 It is published when the cluster becomes ready and removed when it stops. In between the
 files belong to the user: an entry that was changed or removed is not restored. The current
 context is checked once, on the way to ready, and replaced only if it is missing or dead
-(`rdd.host.kube_health`).
+(`rdd.host.contexts.kube_health`).
 
 All file access may wait for locks, so it runs in a thread.
 """
@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from rdd.controllers.environment import ControllerEnvironment
-from rdd.host import files, kube_contexts, kube_health, yaml_entries
+from rdd.host import files
+from rdd.host.contexts import kube_contexts, kube_health, yaml_entries
 from rdd.host.directories import make_private_dir
 from rdd.host.errors import HostError
 

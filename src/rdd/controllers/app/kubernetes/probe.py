@@ -17,7 +17,6 @@ from typing import Any
 import orjson
 
 from rdd.client import Call, Reply, Unreachable
-from rdd.client.https import HttpsTransport
 from rdd.client.kubeconfig import ConnectionConfig, KubeconfigError
 from rdd.runtime import is_true
 
@@ -69,6 +68,8 @@ async def missing_node(connection: ConnectionConfig, *, timeout_s: float = TIMEO
 
 
 async def _get(connection: ConnectionConfig, path: str, timeout_s: float) -> Reply:
+    from rdd.client.https import HttpsTransport  # with aiohttp, which only a cluster needs
+
     transport = HttpsTransport(connection)
     try:
         async with asyncio.timeout(timeout_s):

@@ -24,6 +24,7 @@ from rdd.base.backoff import Backoff
 from rdd.client import kubeconfig
 from rdd.client.kubeconfig import ConnectionConfig, KubeconfigError
 from rdd.controllers.app.app.reasons import kubernetes_ready
+from rdd.controllers.app.commands import rdd_command
 from rdd.controllers.app.k3s_versions_table import VERSIONS
 from rdd.controllers.app.kubernetes import probe
 from rdd.controllers.app.kubernetes.contexts import KubeContexts
@@ -179,7 +180,8 @@ class KubernetesReconciler:
                 provider.missing_kubernetes, release, self._env.environment
             )
             if why:
-                return kubernetes_ready("NotInstalled", why)
+                remedy = rdd_command(self._env.instance, "set --yes kubernetes.enabled=true")
+                return kubernetes_ready("NotInstalled", f"{why}; to change that: {remedy}")
         try:
             path = self._env.instance.k3s_config
             return await asyncio.to_thread(kubeconfig.load, path)

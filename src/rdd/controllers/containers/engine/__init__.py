@@ -8,7 +8,8 @@ actions            requests on mirrors: actions, deletion
 background_tasks   slow work on items
 backend            the interface to an engine
 moby, containerd   the two engines; *_objects convert their data
-endpoints          shared by streams (logs, stats) and execs (exec)
+endpoints          shared by streams (logs, stats), execs (exec), files (files, archives) and
+                   inspection (inspect, details, top, usage, prune)
 docker_context     the Docker context of the instance
 """
 
@@ -20,6 +21,8 @@ from rdd.controllers.containers.engine.backend import Backend
 from rdd.controllers.containers.engine.docker_context import DockerContext
 from rdd.controllers.containers.engine.endpoints import EngineHandle
 from rdd.controllers.containers.engine.execs import ExecEndpoint
+from rdd.controllers.containers.engine.files import FileEndpoints
+from rdd.controllers.containers.engine.inspection import InspectionEndpoints
 from rdd.controllers.containers.engine.items import KINDS, item_keys
 from rdd.controllers.containers.engine.moby import MobyBackend
 from rdd.controllers.containers.engine.reconciler import (
@@ -74,7 +77,13 @@ def engine(env: ControllerEnvironment, *, settings: SyncSettings | None = None) 
         # Watched kinds must be served, even if the controllers that own them do not run.
         definitions=tuple(definition_of(kind) for kind in kinds),
         workers=WORKERS,
-        passthroughs={"logs": streams.logs, "stats": streams.stats, "exec": execs.exec},
+        passthroughs={
+            "logs": streams.logs,
+            "stats": streams.stats,
+            "exec": execs.exec,
+            **InspectionEndpoints(handle).handlers,
+            **FileEndpoints(handle).handlers,
+        },
     )
 
 

@@ -16,7 +16,8 @@ import orjson
 
 from rdd.api import timestamps
 from rdd.api.types import Object
-from rdd.controllers.containers.engine.items import Mirror
+from rdd.base.sizes import decimal
+from rdd.controllers.containers.engine.items import Mirror, port_summary
 from rdd.engine import containerd
 from rdd.kinds.container import Container
 from rdd.kinds.image import Image
@@ -54,12 +55,15 @@ def container_mirror(
         "image": found.image,
         "status": _STATES.get(task.state, "unknown") if task is not None else "created",
     }
+    if found.image:
+        status["imageName"] = found.image
     if args[1:]:
         status["args"] = args[1:]
     if labels:
         status["labels"] = dict(labels)
     if ports := _ports(labels):
         status["ports"] = ports
+        status["portSummary"] = port_summary(ports)
     if created := _time(found.created_s):
         status["createdAt"] = created
     if task is not None:
@@ -84,6 +88,7 @@ def image_mirror(
         "os": document.os,
         "size": document.size or max(found.size, 0),
     }
+    status["readableSize"] = decimal(status["size"])
     # The kubelet adds the digest of every image as a second name.
     if not found.name.startswith(_BY_ID):
         status["repoTag"] = found.name

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rdd.controllers.environment import ControllerEnvironment
-from rdd.host import docker_contexts
-from rdd.host.docker_health import should_switch
+from rdd.host.contexts import docker_contexts
+from rdd.host.contexts.docker_health import should_switch
 from rdd.host.errors import HostError
 
 log = logging.getLogger("rdd.engine")

@@ -9,20 +9,21 @@ seconds.
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from typing import Final, TypeVar
 
-from aiohttp import WSMessage, WSMsgType, web
-
 from rdd.engine import Docker, EngineError, EngineFailure, EngineUnreachable
+from rdd.http.exchange import Exchange
+from rdd.http.responses import Response
+from rdd.http.websocket import HandshakeError, Opcode, WebSocket
 
 PING_S: Final = 10.0
 SILENCE_S: Final = 60.0
 WRITE_S: Final = 10.0
-CLOSE_MESSAGE: Final = b"Closing connection"
+CLOSE_MESSAGE: Final = "Closing connection"
 _MAX_MESSAGE = 4096
 
 _is_id = re.compile(r"[0-9a-fA-F]+").fullmatch
@@ -51,18 +52,20 @@ class EndpointError(Exception):
 
 
 _S = TypeVar("_S")
-Endpoint = Callable[[_S, web.BaseRequest, str], Awaitable[web.StreamResponse]]
+Endpoint = Callable[[_S, Exchange, str], Awaitable[Response | None]]
 
 
 def endpoint(handler: Endpoint[_S]) -> Endpoint[_S]:
     """Decorate a handler method: an EndpointError becomes the response."""
 
     @wraps(handler)
-    async def handle(self: _S, request: web.BaseRequest, rest: str) -> web.StreamResponse:
+    async def handle(self: _S, exchange: Exchange, rest: str) -> Response | None:
         try:
-            return await handler(self, request, rest)
+            return await handler(self, exchange, rest)
         except EndpointError as error:
-            return web.Response(status=error.status, text=f"{error}\n")
+            return Response.text(f"{error}\n", status=error.status)
+        except HandshakeError as error:
+            return error.response
 
     return handle
 
@@ -92,9 +95,25 @@ def container_id(rest: str) -> str:
     return id_
 
 
-def flag(request: web.BaseRequest, name: str, default: bool) -> bool:
+def check_method(exchange: Exchange, *methods: str) -> None:
+    """Refuse other methods. Raises EndpointError."""
+    allowed = (*methods, "HEAD") if "GET" in methods else methods
+    if exchange.method not in allowed:
+        raise EndpointError(405, f"the method must be {' or '.join(methods)}")
+
+
+@contextmanager
+def engine_failures() -> Iterator[None]:
+    """Convert failures of the engine to EndpointError."""
+    try:
+        yield
+    except EngineFailure as error:
+        raise EndpointError.of(error) from error
+
+
+def flag(exchange: Exchange, name: str, default: bool) -> bool:
     """Return a boolean query parameter, in Go's spellings. Raises EndpointError."""
-    text = request.query.get(name)
+    text = exchange.first(name)
     if not text:
         return default
     value = _BOOLEANS.get(text)
@@ -103,34 +122,29 @@ def flag(request: web.BaseRequest, name: str, default: bool) -> bool:
     return value
 
 
-def wants_socket(request: web.BaseRequest) -> bool:
+def wants_socket(exchange: Exchange) -> bool:
     """Return whether the client requests a WebSocket instead of plain HTTP."""
-    return request.headers.get("Upgrade", "").lower() == "websocket"
+    return exchange.headers.get("Upgrade", "").lower() == "websocket"
 
 
 class EndpointSocket:
     """A WebSocket that detects a dead peer."""
 
-    def __init__(self, socket: web.WebSocketResponse) -> None:
+    def __init__(self, socket: WebSocket) -> None:
         self._socket = socket
         self._loop = asyncio.get_running_loop()
         self._received_at = self._loop.time()
         self._sent_at = self._received_at
 
     @property
-    def response(self) -> web.WebSocketResponse:
-        """The response that the handler returns."""
-        return self._socket
-
-    @property
     def protocol(self) -> str:
         """The negotiated subprotocol."""
-        return self._socket.ws_protocol or ""
+        return self._socket.protocol
 
     async def send(self, data: bytes) -> None:
         """Send a binary message. Raises TimeoutError or ConnectionError."""
         async with asyncio.timeout(WRITE_S):
-            await self._socket.send_bytes(data)
+            await self._socket.send(data)
         self._sent_at = self._loop.time()
 
     async def listen(self, take: Callable[[bytes], Awaitable[None]] | None = None) -> None:
@@ -139,15 +153,14 @@ class EndpointSocket:
         The next message is received after `take` returns, which throttles the sender.
         """
         while True:
-            message: WSMessage = await self._socket.receive()
+            message = await self._socket.receive()
             self._received_at = self._loop.time()
-            if message.type is WSMsgType.PING:
+            if message.type is Opcode.PING:
                 await self._socket.pong(message.data)
-            elif message.type in (WSMsgType.BINARY, WSMsgType.TEXT):
+            elif message.type in (Opcode.BINARY, Opcode.TEXT):
                 if take is not None:
-                    data = message.data
-                    await take(data.encode() if isinstance(data, str) else data)
-            elif message.type is not WSMsgType.PONG:
+                    await take(message.data)
+            elif message.type is Opcode.CLOSE:
                 return
 
     async def keep_alive(self) -> None:
@@ -162,16 +175,13 @@ class EndpointSocket:
 
     async def close(self, *, is_failure: bool = False) -> None:
         code = 1011 if is_failure else 1000
-        await self._socket.close(code=code, message=CLOSE_MESSAGE)
+        await self._socket.close(code, CLOSE_MESSAGE)
 
 
-@asynccontextmanager
-async def opened(
-    request: web.BaseRequest, *, protocols: tuple[str, ...] = (), max_message: int = _MAX_MESSAGE
-) -> AsyncIterator[EndpointSocket]:
-    """Upgrade a request to a WebSocket."""
-    response = web.WebSocketResponse(
-        autoping=False, protocols=protocols, max_msg_size=max_message, timeout=WRITE_S
+def opened(
+    exchange: Exchange, *, protocols: tuple[str, ...] = (), max_message: int = _MAX_MESSAGE
+) -> EndpointSocket:
+    """Upgrade a request to a WebSocket. Raises HandshakeError."""
+    return EndpointSocket(
+        WebSocket.accept(exchange, protocols=protocols, max_message=max_message, auto_pong=False)
     )
-    await response.prepare(request)
-    yield EndpointSocket(response)

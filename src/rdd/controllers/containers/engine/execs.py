@@ -17,7 +17,6 @@ import logging
 from typing import Any, Final
 
 import orjson
-from aiohttp import web
 
 from rdd.controllers.containers.engine.background_tasks import first_of
 from rdd.controllers.containers.engine.endpoints import (
@@ -32,6 +31,8 @@ from rdd.controllers.containers.engine.endpoints import (
 )
 from rdd.engine import Docker, EngineFailure, ExecConfig, Hijacked
 from rdd.engine.frames import Deframer
+from rdd.http.exchange import Exchange
+from rdd.http.responses import Response
 
 log = logging.getLogger("rdd.engine")
 
@@ -47,14 +48,14 @@ class ExecEndpoint:
         self._handle = handle
 
     @endpoint
-    async def exec(self, request: web.BaseRequest, rest: str) -> web.StreamResponse:
+    async def exec(self, exchange: Exchange, rest: str) -> Response | None:
         """Run a command."""
         id_ = container_id(rest)
-        config = _config(request)
+        config = _config(exchange)
         docker = self._handle.get()
-        if not wants_socket(request):
+        if not wants_socket(exchange):
             raise EndpointError(400, "exec requires a WebSocket")
-        offered = request.headers.get("Sec-WebSocket-Protocol", "")
+        offered = exchange.headers.get("Sec-WebSocket-Protocol")
         if not any(name.strip() in PROTOCOLS for name in offered.split(",")):
             raise EndpointError(400, f"the subprotocol must be one of {', '.join(PROTOCOLS)}")
         try:
@@ -64,9 +65,9 @@ class ExecEndpoint:
         except EngineFailure as error:
             raise EndpointError.of(error) from error
         try:
-            async with opened(request, protocols=PROTOCOLS, max_message=_MAX_MESSAGE) as socket:
-                await _ExecSession(docker, exec_id, hijacked, socket, config).serve()
-                return socket.response
+            socket = opened(exchange, protocols=PROTOCOLS, max_message=_MAX_MESSAGE)
+            await _ExecSession(docker, exec_id, hijacked, socket, config).serve()
+            return None
         finally:
             await running.__aexit__(None, None, None)
 
@@ -147,21 +148,21 @@ def exit_status(code: Any) -> dict[str, Any]:
     }
 
 
-def _config(request: web.BaseRequest) -> ExecConfig:
-    command = request.query.getall("command", [])
+def _config(exchange: Exchange) -> ExecConfig:
+    command = exchange.query.get("command", [])
     if not command:
         raise EndpointError(400, "command is required")
-    is_terminal = flag(request, "tty", False)
+    is_terminal = flag(exchange, "tty", False)
     return ExecConfig(
         command,
         is_terminal=is_terminal,
-        wants_stdin=flag(request, "stdin", False),
-        wants_stdout=flag(request, "stdout", True),
+        wants_stdin=flag(exchange, "stdin", False),
+        wants_stdout=flag(exchange, "stdout", True),
         # A terminal has one output.
-        wants_stderr=flag(request, "stderr", True) or is_terminal,
-        environment=request.query.getall("env", []),
-        workdir=request.query.get("workdir", ""),
-        user=request.query.get("user", ""),
+        wants_stderr=flag(exchange, "stderr", True) or is_terminal,
+        environment=exchange.query.get("env", []),
+        workdir=exchange.first("workdir"),
+        user=exchange.first("user"),
     )
 
 

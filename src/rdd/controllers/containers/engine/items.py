@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the engine controller mirrors: items of the engine, and the objects that represent them.
 
-An *item* is one thing in the engine: a container, an image, a volume, a
+An *item* is one thing in the engine: a container, an image, a network, a volume, a
 namespace. It is the unit of work and the key in the queue. An item has any
 number of *mirrors*; only an image has more than one, one per tag.
 
@@ -21,6 +21,7 @@ from rdd.kinds.container import Container
 from rdd.kinds.containernamespace import ContainerNamespace
 from rdd.kinds.image import Image
 from rdd.kinds.kind import Kind
+from rdd.kinds.network import Network
 from rdd.kinds.volume import Volume
 from rdd.runtime.finalizers import finalizers_of
 
@@ -35,11 +36,12 @@ TAG: Final = "status.repoTag"
 """The index of images by tag."""
 
 KINDS: Final[dict[str, type[Kind]]] = {
-    kind.plural: kind for kind in (ContainerNamespace, Container, Image, Volume)
+    kind.plural: kind for kind in (ContainerNamespace, Container, Image, Network, Volume)
 }
 """Mirrored kinds by plural; namespaces first, since the others refer to theirs."""
 
 CONTAINERS, IMAGES, VOLUMES = Container.plural, Image.plural, Volume.plural
+NETWORKS = Network.plural
 NAMESPACES = ContainerNamespace.plural
 
 _NAMESPACED_BACKEND = "containerd"
@@ -103,6 +105,21 @@ def volume_name(name: str) -> str:
     return "vol-" + sha256(name.encode()).hexdigest()
 
 
+def port_summary(ports: Iterable[Object]) -> str:
+    """Return ports in one line, as `docker ps` prints them."""
+    shown = []
+    for port in ports:
+        bindings = port.get("bindings") or ()
+        shown += [f"{_host(b['hostIP'])}:{b['hostPort']}->{port['name']}" for b in bindings]
+        if not bindings:
+            shown.append(port["name"])
+    return ", ".join(shown)
+
+
+def _host(address: str) -> str:
+    return f"[{address}]" if ":" in address else address or "0.0.0.0"
+
+
 def backend_of(obj: Object) -> str:
     """Return the backend label of an object; empty if it is not a mirror."""
     return str((obj["metadata"].get("labels") or {}).get(BACKEND, ""))
@@ -155,4 +172,4 @@ def unknown_container(item: EngineItem, present: Object | None) -> Mirror:
     return Mirror(Container, name, {**kept, "status": "unknown"})
 
 
-_NOT_KEPT = ("conditions", "lastAction", "pid")
+_NOT_KEPT = ("conditions", "lastAction", "pid", "health")

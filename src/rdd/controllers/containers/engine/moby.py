@@ -21,6 +21,7 @@ from rdd.controllers.containers.engine.backend import Description
 from rdd.controllers.containers.engine.items import (
     CONTAINERS,
     IMAGES,
+    NETWORKS,
     VOLUMES,
     EngineItem,
     Mirror,
@@ -29,26 +30,32 @@ from rdd.controllers.containers.engine.moby_objects import (
     NAMESPACE,
     container_mirror,
     image_mirrors,
+    network_mirror,
     volume_mirror,
 )
 from rdd.engine import Docker, EngineEvent, EngineNotFound
 from rdd.engine.errors import EngineError
+from rdd.engine.files import HELPER
+from rdd.engine.networks import inspect_network, list_networks, remove_network
 from rdd.kinds.container import Action
 from rdd.kinds.containernamespace import ContainerNamespace
 
 log = logging.getLogger("rdd.engine")
 
-_PLURALS = {"container": CONTAINERS, "image": IMAGES, "volume": VOLUMES}
+_PLURALS = {"container": CONTAINERS, "image": IMAGES, "network": NETWORKS, "volume": VOLUMES}
 _FILTERS: Final = {
     "type": tuple(_PLURALS),
-    # Events of containers, images and volumes. The others change no mirror: a health check alone
-    # causes three events.
+    # Events of containers, images, networks and volumes. The others change no mirror: each run of
+    # a health check causes three events, and only a change of its result is one of these.
     "event": (
+        "health_status",
         "create", "start", "stop", "die", "kill", "oom", "pause", "unpause", "restart", "rename",
         "update", "destroy",
         "pull", "import", "load", "tag", "untag", "delete",
+        "connect", "disconnect", "remove",
     ),
 }  # fmt: skip
+_CONNECTIONS = ("connect", "disconnect")
 _LOOK_BACK_S = 120
 _MAX_REPORTED = 20
 
@@ -86,6 +93,10 @@ class MobyBackend:
                 self._reported.add(event.type)
                 log.warning("the engine sent an unknown event: %.200s", event)
             return ()
+        if event.type == "network" and event.action in _CONNECTIONS:
+            # The network stays as it is; the container has another one.
+            container = event.attributes.get("container")
+            return (EngineItem(CONTAINERS, "", container),) if container else ()
         return (EngineItem(plural, "", event.id),)
 
     async def namespaces(self) -> Sequence[str]:
@@ -93,9 +104,10 @@ class MobyBackend:
         return (NAMESPACE,)
 
     async def everything(self) -> Sequence[EngineItem]:
-        """List all containers, images and volumes."""
+        """List all containers, images, networks and volumes."""
         found = (
             (VOLUMES, "Name", await self.docker.volumes()),
+            (NETWORKS, "Id", await list_networks(self.docker)),
             (IMAGES, "Id", await self.docker.images()),
             (CONTAINERS, "Id", await self.docker.containers()),
         )
@@ -112,9 +124,12 @@ class MobyBackend:
             return Description()
         try:
             if kind == CONTAINERS:
-                return Description([container_mirror(await self.docker.inspect_container(id_))])
+                found = await self.docker.inspect_container(id_)
+                return Description([] if _is_helper(found) else [container_mirror(found)])
             if kind == VOLUMES:
                 return Description([volume_mirror(await self.docker.inspect_volume(id_))])
+            if kind == NETWORKS:
+                return Description([network_mirror(await inspect_network(self.docker, id_))])
             if kind == IMAGES:
                 return await self._describe_image(id_)
             if id_ == NAMESPACE:
@@ -128,7 +143,7 @@ class MobyBackend:
         actual = str(found.get("Id"))
         if actual != id_:  # the event named a tag
             return Description(related=(EngineItem(IMAGES, "", actual),))
-        return Description(image_mirrors(found))
+        return Description([] if _is_helper(found) else image_mirrors(found))
 
     async def remove(self, item: EngineItem, mirror: Object) -> None:
         """Remove containers and volumes by force, images only if unused."""
@@ -137,6 +152,8 @@ class MobyBackend:
             await self.docker.remove_container(id_, force=True)
         elif kind == VOLUMES:
             await self.docker.remove_volume(id_, force=True)
+        elif kind == NETWORKS:
+            await remove_network(self.docker, id_)
         elif kind == IMAGES:
             status = mirror.get("status") or {}
             await self.docker.remove_image(status.get("repoTag") or id_)
@@ -169,3 +186,8 @@ class MobyBackend:
     async def close(self) -> None:
         """Close the connections."""
         await self.docker.close()
+
+
+def _is_helper(found: Object) -> bool:
+    """Return whether a container or image belongs to an endpoint of ours and is not shown."""
+    return HELPER in ((found.get("Config") or {}).get("Labels") or {})

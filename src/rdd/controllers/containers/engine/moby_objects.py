@@ -12,10 +12,12 @@ from typing import Any, Final
 
 from rdd.api import timestamps
 from rdd.api.types import Object
+from rdd.base.sizes import decimal
 from rdd.controllers.containers.container_conditions import STATES, UNKNOWN
-from rdd.controllers.containers.engine.items import Mirror, image_name, volume_name
+from rdd.controllers.containers.engine.items import Mirror, image_name, port_summary, volume_name
 from rdd.kinds.container import Container
 from rdd.kinds.image import Image
+from rdd.kinds.network import Network
 from rdd.kinds.volume import Volume
 
 log = logging.getLogger("rdd.engine")
@@ -23,6 +25,7 @@ log = logging.getLogger("rdd.engine")
 NAMESPACE: Final = "moby"
 """The engine has no namespaces; a slash in a name belongs to the name."""
 
+HEALTH: Final = ("starting", "healthy", "unhealthy")
 EPOCH: Final = "1970-01-01T00:00:00Z"
 _NO_TAG = "<none>:<none>"
 _INT32 = 1 << 31
@@ -42,11 +45,19 @@ def container_mirror(found: Object) -> Mirror:
         "image": _text(found.get("Image")),
         "status": container_state(state.get("Status")),
     }
+    _put(status, "imageName", _text(config.get("Image")))
+    health = _dict(state.get("Health")).get("Status")
+    if health in HEALTH:
+        status["health"] = health
     args = found.get("Args")
     if isinstance(args, list) and args:
         status["args"] = [_text(arg) for arg in args]
     _put(status, "labels", _labels(config.get("Labels")))
     _put(status, "ports", _ports(_dict(found.get("NetworkSettings")).get("Ports"), config))
+    _put(status, "portSummary", port_summary(status.get("ports") or ()))
+    _put(status, "volumes", _volumes(found.get("Mounts")))
+    networks = _dict(_dict(found.get("NetworkSettings")).get("Networks"))
+    _put(status, "networks", sorted(map(_text, networks)))
     _put(status, "pid", _int32(state.get("Pid")))
     finished = _time(state.get("FinishedAt"))
     if finished and not state.get("Running"):
@@ -80,6 +91,7 @@ def image_mirrors(found: Object) -> list[Mirror]:
         "os": _text(found.get("Os")),
         "size": min(size, _INT64_MAX) if isinstance(size, int) and size > 0 else 0,
     }
+    common["readableSize"] = decimal(common["size"])
     digests = found.get("RepoDigests")
     if isinstance(digests, list):
         _put(common, "repoDigests", sorted(set(map(_text, digests))))
@@ -114,6 +126,25 @@ def volume_mirror(found: Object) -> Mirror:
     return Mirror(Volume, volume_name(name), status)
 
 
+def network_mirror(found: Object) -> Mirror:
+    """Return the mirror of a network."""
+    status: Object = {
+        "name": _text(found.get("Name")),
+        "namespace": NAMESPACE,
+        "driver": _text(found.get("Driver")),
+        "scope": _text(found.get("Scope")),
+    }
+    _put(status, "internal", bool(found.get("Internal")))
+    _put(status, "ipv6", bool(found.get("EnableIPv6")))
+    ranges = _dict(found.get("IPAM")).get("Config")
+    given = [_dict(each) for each in ranges] if isinstance(ranges, list) else []
+    _put(status, "subnets", [_text(each["Subnet"]) for each in given if each.get("Subnet")])
+    _put(status, "gateways", [_text(each["Gateway"]) for each in given if each.get("Gateway")])
+    _put(status, "labels", _labels(found.get("Labels")))
+    _put(status, "createdAt", _time(found.get("Created")))
+    return Mirror(Network, _text(found.get("Id")), status)
+
+
 def _ports(published: Any, config: Object) -> list[Object]:
     """Return ports by name; those of the configuration while the container is stopped."""
     ports = _dict(published) or dict.fromkeys(_dict(config.get("ExposedPorts")))
@@ -129,6 +160,12 @@ def _ports(published: Any, config: Object) -> list[Object]:
             port["bindings"] = [{"hostIP": ip, "hostPort": number} for ip, number in pairs]
         found.append(port)
     return found
+
+
+def _volumes(mounts: Any) -> list[str]:
+    given = (_dict(mount) for mount in (mounts if isinstance(mounts, list) else ()))
+    found = {_text(mount.get("Name")) for mount in given if mount.get("Type") == "volume"}
+    return sorted(found - {""})
 
 
 def _put(status: Object, name: str, value: Any) -> None:

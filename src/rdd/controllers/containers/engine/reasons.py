@@ -15,6 +15,8 @@ REASONS: Final = ReasonTable(
            "the control plane has been restarted"),
     Reason(READY, "False", "ConnectFailed", FORWARDED,
            "the engine does not respond; the mirrors stay, and the controller retries"),
+    Reason(READY, "False", "NotResponding", FORWARDED,
+           "the engine, or the guest around it, runs and hangs; the mirrors stay"),
     Reason(READY, "False", "Stopped", "Container engine stopped",
            "the machine is not running; the mirrors are deleted"),
 )  # fmt: skip

@@ -35,6 +35,7 @@ from rdd.runtime import (
     is_deleting,
     is_true,
 )
+from rdd.vm.problem import ENGINE_HUNG, GUEST_HUNG
 
 log = logging.getLogger("rdd.engine")
 
@@ -42,6 +43,8 @@ APP = ObjectKey("", names.APP_NAME)
 
 FIRST_RETRY_S = 0.25
 LONGEST_RETRY_S = 10.0
+
+_HANGS = (ENGINE_HUNG, GUEST_HUNG)
 
 MakeBackend = Callable[[], Backend]
 
@@ -58,6 +61,12 @@ def is_request(change: Change) -> bool:
             "annotations"
         )
     return old is not None and bool(backend_of(old)) and marks_of(old) != marks_of(new)
+
+
+def _hang(app: App) -> str:
+    """Return the report that the engine or the guest hangs; empty without one."""
+    found = find_condition(conditions_of(app.raw), names.DEGRADED) or {}
+    return str(found.get("message")) if found.get("reason") in _HANGS else ""
 
 
 class EngineReconciler:
@@ -127,6 +136,10 @@ class EngineReconciler:
             session = None
         if app is None or wanted is None:
             await self._stopped(app)
+            return Result.done()
+        if hang := _hang(app):
+            # Connections to it stay open and silent; they continue with it.
+            await self._report(app, "NotResponding", hang)
             return Result.done()
         if session is not None and not session.is_over:
             if session.is_synced and self._docker_context.is_decided:

@@ -11,11 +11,11 @@ order in which the container wrote them.
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
-from aiohttp import web
-
+from rdd.api import timestamps as times
 from rdd.controllers.containers.engine.background_tasks import first_of
 from rdd.controllers.containers.engine.endpoints import (
     WRITE_S,
@@ -29,6 +29,8 @@ from rdd.controllers.containers.engine.endpoints import (
     wants_socket,
 )
 from rdd.engine import Docker, EngineFailure
+from rdd.http.exchange import Exchange
+from rdd.http.responses import Response
 
 log = logging.getLogger("rdd.engine")
 
@@ -42,27 +44,42 @@ class StreamEndpoints:
         self._handle = handle
 
     @endpoint
-    async def logs(self, request: web.BaseRequest, rest: str) -> web.StreamResponse:
+    async def logs(self, exchange: Exchange, rest: str) -> Response | None:
         """Send the output of a container."""
         id_ = container_id(rest)
-        follow = flag(request, "follow", True)
-        timestamps = flag(request, "timestamps", False)
-        tail = request.query.get("tail") or "all"
+        follow = flag(exchange, "follow", True)
+        timestamps = flag(exchange, "timestamps", False)
+        tail = exchange.first("tail") or "all"
         if tail != "all" and not (tail.isascii() and tail.isdigit()):
             raise EndpointError(400, f"invalid value {tail!r} for tail")
-        since = request.query.get("since") or ""
+        since = _since(exchange.first("since"))
         docker = self._handle.get()
-        return await _send(
-            request,
+        await _send(
+            exchange,
             _output(docker, id_, follow=follow, tail=tail, since=since, timestamps=timestamps),
         )
+        return None
 
     @endpoint
-    async def stats(self, request: web.BaseRequest, rest: str) -> web.StreamResponse:
+    async def stats(self, exchange: Exchange, rest: str) -> Response | None:
         """Send the resource usage of a container."""
         id_ = container_id(rest)
-        stream = flag(request, "stream", True)
-        return await _send(request, _usage(self._handle.get(), id_, stream=stream))
+        stream = flag(exchange, "stream", True)
+        await _send(exchange, _usage(self._handle.get(), id_, stream=stream))
+        return None
+
+
+def _since(text: str) -> str:
+    """Return a time as the engine takes it: seconds with a fraction. Raises EndpointError."""
+    if not text or re.fullmatch(r"[0-9]{1,18}(\.[0-9]{1,9})?", text):
+        return text
+    try:
+        second, nanosecond = times.parse(text)
+    except ValueError:
+        raise EndpointError(
+            400, f"invalid value {text!r} for since: seconds since 1970, or a time as in RFC 3339"
+        ) from None
+    return f"{second}.{nanosecond:09d}"
 
 
 @asynccontextmanager
@@ -88,30 +105,30 @@ async def _usage(docker: Docker, id_: str, *, stream: bool) -> AsyncIterator[Asy
         yield (line + b"\n" async for line in lines)
 
 
-async def _send(request: web.BaseRequest, stream: Pieces) -> web.StreamResponse:
+async def _send(exchange: Exchange, stream: Pieces) -> None:
     """Send a stream; failures are a status before its start, and a close code after it."""
     try:
         pieces = await stream.__aenter__()
     except EngineFailure as error:
         raise EndpointError.of(error) from error
     try:
-        if wants_socket(request):
-            return await _to_socket(request, pieces)
-        return await _to_body(request, pieces)
+        if wants_socket(exchange):
+            await _to_socket(exchange, pieces)
+        else:
+            await _to_body(exchange, pieces)
     finally:
         await stream.__aexit__(None, None, None)
 
 
-async def _to_socket(request: web.BaseRequest, pieces: AsyncIterator[bytes]) -> web.StreamResponse:
-    async with opened(request) as socket:
-        is_failure = False
-        try:
-            await first_of(_copy(pieces, socket), socket.listen(), socket.keep_alive())
-        except (EngineFailure, ConnectionError, TimeoutError) as error:
-            log.debug("stream aborted: %s", error)
-            is_failure = True
-        await socket.close(is_failure=is_failure)
-        return socket.response
+async def _to_socket(exchange: Exchange, pieces: AsyncIterator[bytes]) -> None:
+    socket = opened(exchange)
+    is_failure = False
+    try:
+        await first_of(_copy(pieces, socket), socket.listen(), socket.keep_alive())
+    except (EngineFailure, ConnectionError, TimeoutError) as error:
+        log.debug("stream aborted: %s", error)
+        is_failure = True
+    await socket.close(is_failure=is_failure)
 
 
 async def _copy(pieces: AsyncIterator[bytes], socket: EndpointSocket) -> None:
@@ -119,17 +136,15 @@ async def _copy(pieces: AsyncIterator[bytes], socket: EndpointSocket) -> None:
         await socket.send(piece)
 
 
-async def _to_body(request: web.BaseRequest, pieces: AsyncIterator[bytes]) -> web.StreamResponse:
-    response = web.StreamResponse(headers={"Content-Type": "application/octet-stream"})
-    await response.prepare(request)
+async def _to_body(exchange: Exchange, pieces: AsyncIterator[bytes]) -> None:
+    exchange.start(200, [("Content-Type", "application/octet-stream")])
     try:
         async for piece in pieces:
+            exchange.write(piece)
             async with asyncio.timeout(WRITE_S):
-                await response.write(piece)
-        await response.write_eof()
+                await exchange.drain()
+        exchange.finish()
     except (EngineFailure, TimeoutError) as error:
-        # Aborting the connection is the only way left to signal an incomplete body.
+        # Aborting the response is the only way left to signal an incomplete body.
         log.debug("stream aborted: %s", error)
-        if request.transport is not None:
-            request.transport.abort()
-    return response
+        exchange.abort()

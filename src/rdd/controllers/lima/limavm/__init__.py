@@ -6,7 +6,7 @@ reconciler          the order of the steps; reconcile_pass: one pass, and the st
 creation            from a LimaVM to an instance on disk; templates: its copy of the template
 power               start, stop, restarts, crashes; backoff: delays between attempts
 deletion            cleanup
-disks               snapshots and disk usage, over HTTP
+disks, logs         snapshots and disk usage, log files, over HTTP
 operations          long work beside the reconciler
 reasons, status     conditions and events
 environment         the interface to rdd.vm
@@ -18,6 +18,7 @@ from rdd.api import names
 from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS
 from rdd.controllers.environment import ControllerEnvironment
+from rdd.controllers.lima.limavm import logs
 from rdd.controllers.lima.limavm.admission import LimaVMAdmission
 from rdd.controllers.lima.limavm.disks import ENDPOINT, DiskEndpoint
 from rdd.controllers.lima.limavm.machines_interface import MakeVmEnvironment, VmEnvironment
@@ -49,6 +50,8 @@ def limavm(env: ControllerEnvironment) -> Controller:
     """Create the controller of the virtual machines of an instance."""
 
     def make_machines(changed: Callable[[str], None]) -> VmEnvironment:
+        from rdd.host.trash import Trash
+        from rdd.vm.machine_trash import MachineTrash
         from rdd.vm.machines import Machines
         from rdd.vm.template import HostFacts
 
@@ -59,6 +62,7 @@ def limavm(env: ControllerEnvironment) -> Controller:
             environment=env.environment,
             facts=HostFacts.gather(env.home),
             version=env.version,
+            trash=MachineTrash(Trash(env.instance.trash_dirs), env.instance.suffix),
         )
 
     return controller(env, make_machines)
@@ -70,6 +74,7 @@ def controller(env: ControllerEnvironment, make_machines: MakeVmEnvironment) -> 
     grace_periods: dict[str, float] = {}
     present: list[VmEnvironment] = []  # a restarted manager creates another one
     disks = DiskEndpoint(lambda: present[-1] if present else None)
+    machine_logs = logs.LogEndpoint(LimaHome(env.instance.lima_home))
     keeps_logs = bool(env.environment.get("RDD_KEEP_LOGS"))
 
     def make_environment(changed: Callable[[str], None]) -> VmEnvironment:
@@ -104,7 +109,7 @@ def controller(env: ControllerEnvironment, make_machines: MakeVmEnvironment) -> 
         ),
         definitions=crds_of("limavm"),
         webhooks=webhooks,
-        passthroughs={ENDPOINT: disks.handle},
+        passthroughs={ENDPOINT: disks.handle, logs.ENDPOINT: machine_logs.handle},
         workers=_WORKERS,
     )
 

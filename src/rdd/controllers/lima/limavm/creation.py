@@ -14,6 +14,7 @@ from rdd.controllers.lima.limavm.machines_interface import VmEnvironment
 from rdd.controllers.lima.limavm.operations import Operation, Operations
 from rdd.controllers.lima.limavm.reconcile_pass import ReconcilePass
 from rdd.controllers.lima.limavm.templates import TemplateCopies, copy_name, wanted_text
+from rdd.host.errors import HostError
 from rdd.host.files import remove
 from rdd.runtime import Context, Result
 from rdd.vm.lifecycle.observation import Phase
@@ -52,6 +53,8 @@ class InstanceCreation:
             return Result.done()
         if names.RESET_REQUESTED in vm_pass.annotations and not reasons.is_created(vm_pass.vm):
             await vm_pass.remove_annotation(names.RESET_REQUESTED)  # the instance is already gone
+            if names.SKIP_TRASH in vm_pass.annotations:
+                await vm_pass.remove_annotation(names.SKIP_TRASH)
         if (result := await self._provide_template(vm_pass)) is not None:
             return result
         if reasons.is_created(vm_pass.vm):
@@ -94,6 +97,10 @@ class InstanceCreation:
             text = wanted_text(vm_pass.vm, vm_pass.copy)
         except TemplateError as error:
             return await self._failed(vm_pass, str(error))
+        if entry := vm_pass.annotations.get(names.RESTORE_FROM):
+            work = self._machines.restore(name, entry)
+            self._operations.start(name, "create", work, vm_pass.desired)
+            return Result.done()
         state, key = vm_pass.state, vm_pass.key
 
         def progress(message: str) -> None:
@@ -118,9 +125,8 @@ class InstanceCreation:
         except asyncio.CancelledError:
             return None  # the next step starts it again if needed
         except Exception as error:
-            return await self._failed(
-                vm_pass, str(error) or type(error).__name__, operation.subject
-            )
+            message = str(error) or type(error).__name__
+            return await self._failed(vm_pass, message, operation.subject, cause=error)
         if operation.kind == "create":
             assert isinstance(operation.subject, tuple)
             vm_pass.state.create_backoff.reset()
@@ -128,11 +134,21 @@ class InstanceCreation:
             await vm_pass.write_status(
                 reasons.CREATED_NOW, members={"observedTemplateResourceVersion": version}
             )
+            if names.RESTORE_FROM in vm_pass.annotations:
+                await vm_pass.remove_annotation(names.RESTORE_FROM)
         return None
 
-    async def _failed(self, vm_pass: ReconcilePass, message: str, desired: object = None) -> Result:
+    async def _failed(
+        self,
+        vm_pass: ReconcilePass,
+        message: str,
+        desired: object = None,
+        *,
+        cause: Exception | None = None,
+    ) -> Result:
         retry_s = vm_pass.state.create_backoff.failed(desired or vm_pass.desired)
-        await vm_pass.write_status(reasons.create_failed(message))
+        failure = cause if isinstance(cause, HostError) else None
+        await vm_pass.write_status(reasons.create_failed(message), failure=failure)
         return Result.requeue(retry_s)
 
     def _starts_discarding(self, vm_pass: ReconcilePass) -> bool:
@@ -152,7 +168,12 @@ class InstanceCreation:
             return False
         if vm_pass.state.create_backoff.remaining_s(vm_pass.desired):
             return False
-        work = self._machines.delete(vm_pass.name, grace_s=0, keep_logs_in=None)
+        work = self._machines.delete(
+            vm_pass.name,
+            grace_s=0,
+            keep_logs_in=None,
+            use_trash=names.SKIP_TRASH not in vm_pass.annotations,
+        )
         self._operations.start(vm_pass.name, "discard", work, vm_pass.desired)
         return True
 

@@ -63,7 +63,12 @@ class LimaVMDeletion:
             return await self.finish(vm_pass)
         if retry_s := vm_pass.state.stop_backoff.remaining_s(grace_s):
             return Result.requeue(retry_s)
-        work = self._machines.delete(name, grace_s=grace_s, keep_logs_in=self._log_dir)
+        work = self._machines.delete(
+            name,
+            grace_s=grace_s,
+            keep_logs_in=self._log_dir,
+            use_trash=names.SKIP_TRASH not in vm_pass.annotations,
+        )
         self._operations.start(name, "delete", work, grace_s)
         return Result.done()
 

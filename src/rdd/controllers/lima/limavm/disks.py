@@ -15,6 +15,8 @@ stopped; it cannot start meanwhile.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from rdd.api import errors
 from rdd.controllers.lima.limavm.machines_interface import VmEnvironment
 from rdd.host.errors import HostError
@@ -22,7 +24,8 @@ from rdd.vm.errors import Busy, NotCreated
 from rdd.vm.instance_dir import InvalidName
 
 if TYPE_CHECKING:
-    from aiohttp import web
+    from rdd.http.exchange import Exchange
+    from rdd.http.responses import Response
 
 ENDPOINT = "disks"
 
@@ -33,15 +36,15 @@ class DiskEndpoint:
     def __init__(self, machines: Callable[[], VmEnvironment | None]) -> None:
         self._machines = machines
 
-    async def handle(self, request: "web.BaseRequest", rest: str) -> "web.StreamResponse":
+    async def handle(self, exchange: "Exchange", rest: str) -> "Response | None":
         """Execute a request; a failure is a Status."""
-        from aiohttp import web
+        from rdd.http.responses import Response
 
         try:
-            result = await self._do(request.method, rest.strip("/").split("/"))
+            result = await self._do(exchange.method, rest.strip("/").split("/"))
         except errors.ApiError as error:
-            return web.json_response(error.to_status(), status=error.code)
-        return web.json_response(result)
+            return Response(error.code, orjson.dumps(error.to_status()))
+        return Response(200, orjson.dumps(result))
 
     async def _do(self, method: str, words: list[str]) -> dict[str, Any]:
         machines = self._machines()

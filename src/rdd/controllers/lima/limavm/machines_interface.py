@@ -65,8 +65,13 @@ class VmEnvironment(Protocol):
     async def trim(self, name: str) -> str:
         """Trim the disk of a running guest. Raises Busy, HostError."""
 
-    async def delete(self, name: str, *, grace_s: float, keep_logs_in: Path | None) -> None:
-        """Stop a machine and remove its directory."""
+    async def delete(
+        self, name: str, *, grace_s: float, keep_logs_in: Path | None, use_trash: bool
+    ) -> None:
+        """Stop a machine and remove its directory, or move it to the trash."""
+
+    async def restore(self, name: str, entry_id: str) -> None:
+        """Create an instance from an entry of the trash. Raises HostError."""
 
     async def drain(self, *, budget_s: float) -> None:
         """Stop all machines concurrently."""

@@ -22,20 +22,22 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Literal
 
 from rdd.api import names
+from rdd.api.quantity import Quantity
 from rdd.controllers.lima.limavm import reasons
 from rdd.controllers.lima.limavm.machines_interface import GRACE_S, STABLE_S, VmEnvironment
 from rdd.controllers.lima.limavm.operations import Operations
 from rdd.controllers.lima.limavm.reconcile_pass import ReconcilePass
 from rdd.controllers.lima.limavm.templates import wanted_text
-from rdd.host.errors import HostError
+from rdd.host.errors import FailureReason, HostError
 from rdd.runtime import Condition, Context, Result
 from rdd.vm.errors import StartFailed
 from rdd.vm.instance_dir import InstanceStatus
 from rdd.vm.lifecycle.observation import Observation, Phase
-from rdd.vm.problem import ADDRESS_IN_USE
+from rdd.vm.problem import ADDRESS_IN_USE, AGENT_HUNG, ENGINE_HUNG, GUEST_HUNG
 from rdd.vm.template import TemplateError, parse
 
 _UP = (Phase.STARTING, Phase.RUNNING)
+_AGENT_STOPPED = "the host agent does not respond: its process is stopped"
 _ALIVE = (InstanceStatus.RUNNING, InstanceStatus.BROKEN)
 
 
@@ -139,16 +141,25 @@ class PowerControl:
                 state.is_adopted = False
                 if state.running_since is None:
                     state.running_since = self._clock()
-                problems = [*(seen.errors if seen.degraded else ()), vm_pass.problem]
-                is_degraded = seen.degraded or vm_pass.problem
-                conditions = [reasons.degraded(list(filter(None, problems)))] if is_degraded else []
+                problems = [
+                    _AGENT_STOPPED if seen.is_agent_stopped else "",
+                    *(seen.errors if seen.degraded else ()),
+                    vm_pass.problem,
+                ]
+                conditions = []
+                if seen.degraded or any(problems):
+                    errors = list(filter(None, problems))
+                    conditions = [reasons.degraded(errors, _degraded_reason(seen))]
                 await vm_pass.write_status(
                     reasons.STARTED,
                     *conditions,
                     remove="" if conditions else reasons.DEGRADED,
                     observes=True,
                     counts_start=True,
-                    members={"unavailablePorts": _unavailable_ports(seen)},
+                    members={
+                        "unavailablePorts": _unavailable_ports(seen),
+                        "resourceLimits": _resource_limits(seen),
+                    },
                 )
             case Phase.STOPPED if seen.crashed:
                 return await self._ended(vm_pass, seen)
@@ -188,7 +199,10 @@ class PowerControl:
                     retry_s=retry_s,
                 )
                 await vm_pass.write_status(
-                    reasons.start_failed(message), remove=reasons.DEGRADED, observes=True
+                    reasons.start_failed(message),
+                    remove=reasons.DEGRADED,
+                    observes=True,
+                    failure=_cause(seen),
                 )
         if retry_s := state.start_backoff.remaining_s(vm_pass.desired):
             return Result.requeue(retry_s)
@@ -239,7 +253,10 @@ class PowerControl:
                 retry_s=retry_s,
             )
             await vm_pass.write_status(
-                reasons.start_failed(message), remove=reasons.DEGRADED, observes=True
+                reasons.start_failed(message),
+                remove=reasons.DEGRADED,
+                observes=True,
+                failure=error if isinstance(error, HostError) else None,
             )
             return Result.requeue(retry_s)
         if operation.kind == "adopt" and not outcome and self._machines.inspect(name) in _ALIVE:
@@ -297,6 +314,38 @@ class PowerControl:
         message = seen.stop_error or "the instance still runs after it was stopped by force"
         await vm_pass.write_status(reasons.stop_failed(message), observes=True)
         return Result.requeue(retry_s)
+
+
+def _degraded_reason(seen: Observation) -> str:
+    """Return the most important reason: an agent that hangs knows nothing of the others."""
+    found = {problem.reason for problem in seen.problems if seen.degraded}
+    if seen.is_agent_stopped:
+        return AGENT_HUNG
+    hung = (reason for reason in (AGENT_HUNG, GUEST_HUNG, ENGINE_HUNG) if reason in found)
+    return next(hung, "Degraded")
+
+
+def _resource_limits(seen: Observation) -> dict[str, Any] | None:
+    """Return the enforced limits in the form of the status; None for a virtual machine."""
+    if seen.limits is None:
+        return None
+    memory = seen.limits.memory_bytes
+    members = {
+        "mode": seen.limits.mode,
+        "cpus": seen.limits.cpus,
+        "memory": str(Quantity.of(memory, format="BinarySI")) if memory else "",
+        "message": seen.limits.message,
+    }
+    return {name: value for name, value in members.items() if value}
+
+
+def _cause(seen: Observation) -> HostError | None:
+    """Return the failure of an agent that only the user can help; None if there is none."""
+    for problem in seen.problems:
+        if problem.reason in set(FailureReason):
+            reason = FailureReason(problem.reason)
+            return HostError(problem.message, reason=reason, remedy=problem.remedy)
+    return None
 
 
 def _unavailable_ports(seen: Observation) -> list[int] | None:

@@ -18,6 +18,7 @@ from rdd.runtime.conditions import (
     conditions_of,
     find_condition,
 )
+from rdd.vm.problem import AGENT_HUNG, ENGINE_HUNG, GUEST_HUNG
 
 CREATED, RUNNING, DEGRADED = "Created", "Running", "Degraded"
 
@@ -38,6 +39,12 @@ REASONS: Final = ReasonTable(
            "the machine still runs; the controller retries"),
     Reason(DEGRADED, "True", "Degraded", FORWARDED,
            "the machine runs, but the host agent reports a failure without a message"),
+    Reason(DEGRADED, "True", ENGINE_HUNG, FORWARDED,
+           "the container engine runs and does not respond; ends when it responds again"),
+    Reason(DEGRADED, "True", GUEST_HUNG, FORWARDED,
+           "the guest runs and does not respond; ends when it responds again"),
+    Reason(DEGRADED, "True", AGENT_HUNG, FORWARDED,
+           "the host agent is stopped or its event loop is blocked; the other conditions are old"),
 )  # fmt: skip
 
 PENDING = REASONS.condition(CREATED, "Pending")
@@ -71,8 +78,8 @@ def stop_failed(message: str) -> Condition:
     return REASONS.condition(RUNNING, "StopFailed", message)
 
 
-def degraded(errors: Sequence[str]) -> Condition:
-    return REASONS.condition(DEGRADED, "Degraded", "\n".join(errors))
+def degraded(errors: Sequence[str], reason: str = "Degraded") -> Condition:
+    return REASONS.condition(DEGRADED, reason, "\n".join(errors))
 
 
 def condition_of(vm: LimaVM, type_: str) -> Object | None:

@@ -17,7 +17,7 @@ import contextlib
 import logging
 from pathlib import Path
 
-from rdd.api import errors
+from rdd.api import errors, names
 from rdd.controllers.lima.limavm import reasons
 from rdd.controllers.lima.limavm.creation import InstanceCreation
 from rdd.controllers.lima.limavm.deletion import LimaVMDeletion
@@ -94,7 +94,7 @@ class LimaVMReconciler:
             return Result.requeue(0)  # deleted meanwhile
         except HostError as error:
             # Any step may fail, for example on an unreadable disk: report it.
-            await vm_pass.write_status(_failure_condition(vm_pass.vm, str(error)))
+            await vm_pass.write_status(_failure_condition(vm_pass.vm, str(error)), failure=error)
             return Result.requeue(_HOST_ERROR_RETRY_S)
 
     async def _execute_steps(self, vm_pass: ReconcilePass) -> Result:
@@ -106,8 +106,18 @@ class LimaVMReconciler:
         self._keys[vm_pass.name] = vm_pass.key
         if is_deleting(vm_pass.vm.raw):
             return await self._deletion.step(vm_pass)
+        if names.RETRY_REQUESTED in vm_pass.annotations:
+            await self._retry(vm_pass)
         result = await self._creation.step(vm_pass)
         return result if result is not None else await self._power.step(vm_pass)
+
+    async def _retry(self, vm_pass: ReconcilePass) -> None:
+        """Forget the failures, so that the steps of this pass try again."""
+        vm_pass.state.create_backoff.reset()
+        vm_pass.state.start_backoff.reset()
+        if not reasons.is_created(vm_pass.vm):
+            await vm_pass.write_status(reasons.PENDING)
+        await vm_pass.remove_annotation(names.RETRY_REQUESTED)
 
     def _obstacle(self, vm_pass: ReconcilePass) -> str:
         """Return why a LimaVM that passed admission cannot have an instance; empty if it can."""

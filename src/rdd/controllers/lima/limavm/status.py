@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from rdd.api.types import Object
-from rdd.controllers.lima.limavm.reasons import DEGRADED, STARTED
+from rdd.controllers.lima.limavm.reasons import CREATED, DEGRADED, RUNNING, STARTED
+from rdd.host.errors import HostError
 from rdd.kinds.limavm import LimaVM
 from rdd.runtime import Condition, Context, StatusWriter, conditions_of, record_transition
 
@@ -29,22 +30,28 @@ class LimaVMStatusWriter:
         remove: str = "",
         observes: bool = False,
         counts_start: bool = False,
+        failure: HostError | None = None,
         members: Mapping[str, Any] | None = None,
     ) -> LimaVM:
         """Set conditions, remove the one of type `remove`, and return the LimaVM.
 
         `observes` sets the observed generation to that of `vm`. `counts_start` increments the
-        restart count in the write that changes the machine to Started. `members` are further
-        members of the status; None removes one.
+        restart count in the write that changes the machine to Started. `failure` is the
+        cause of a failed creation or start. `members` are further members of the status; None
+        removes one.
         """
 
         def derive(current: Object) -> Mapping[str, Any]:
             status = current.get("status") or {}
             derived: dict[str, Any] = {}
+            if any(condition.type in (CREATED, RUNNING) for condition in conditions):
+                derived["failure"] = _failure_data(failure)
             if counts_start and not STARTED.is_in(conditions_of(current)):
                 derived["restartCount"] = status.get("restartCount", 0) + 1
             if remove == DEGRADED:  # the ports belong to that condition
                 derived["unavailablePorts"] = None
+            if any(found.type == RUNNING and found.status == "False" for found in conditions):
+                derived["resourceLimits"] = None
             if observes:
                 generation = vm.raw["metadata"].get("generation", 0)
                 derived["observedGeneration"] = max(generation, status.get("observedGeneration", 0))
@@ -58,3 +65,10 @@ class LimaVMStatusWriter:
     def warn(self, vm: LimaVM, reason: str, note: str) -> None:
         """Record an event that is not about a condition."""
         self._context.events.event(vm.raw, "Warning", reason, note)
+
+
+def _failure_data(failure: HostError | None) -> Object | None:
+    if failure is None or failure.reason is None:
+        return None
+    data = {"reason": str(failure.reason), "remedy": failure.remedy}
+    return {key: value for key, value in data.items() if value}

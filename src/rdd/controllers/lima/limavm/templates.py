@@ -92,10 +92,7 @@ def refuse_unless_valid(
 
 def text_of(config_map: Object) -> str:
     """Return the template in a ConfigMap. Raises Denied without one."""
-    data = config_map.get("data") or {}
-    if TEMPLATE_KEY not in data:
-        raise Denied(f'template ConfigMap must have a "{TEMPLATE_KEY}" data entry')
-    text: str = data[TEMPLATE_KEY]
+    text: str = (config_map.get("data") or {}).get(TEMPLATE_KEY, "")
     if not text.strip():
         raise Denied(f'"{TEMPLATE_KEY}" data cannot be empty')
     return text

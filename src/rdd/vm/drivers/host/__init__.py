@@ -7,7 +7,14 @@ line fast.
 
 from collections.abc import Callable, Mapping
 
-from rdd.vm.drivers.protocol import Availability, Driver, DriverContext, ShellCommand, ShellRequest
+from rdd.vm.drivers.protocol import (
+    Availability,
+    Driver,
+    DriverContext,
+    ProgramSource,
+    ShellCommand,
+    ShellRequest,
+)
 from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.template.model import Template
 
@@ -15,7 +22,7 @@ __all__ = ["PROVIDER"]
 
 
 class HostProvider:
-    """Implements `DriverProvider`, `AgentDriven` and `KubernetesSupport`."""
+    """Implements `DriverProvider`, `AgentDriven`, `KubernetesSupport` and `LimitsSupport`."""
 
     name = "host"
 
@@ -41,7 +48,14 @@ class HostProvider:
         environment: Mapping[str, str],
         progress: Callable[[str], None],
     ) -> None:
-        """Do nothing: the engine creates its directories, and there is no image."""
+        """Refuse limits that this host cannot enforce. Raises HostError."""
+        from rdd.host.cgroups import Layout
+        from rdd.host.errors import HostError
+        from rdd.vm.drivers.host.limits import missing_limits, wanted_limits
+
+        reason = missing_limits(template, Layout.read(environment))
+        if wanted_limits(template) and reason:
+            raise HostError(f"cpus and memory cannot be limited on this host: {reason}")
 
     def shell(
         self, directory: InstanceDirectory, template: Template, request: ShellRequest
@@ -59,6 +73,18 @@ class HostProvider:
         from rdd.vm.drivers.host.k3s import missing_k3s
 
         return missing_k3s(release, environment)
+
+    def kubernetes_program(
+        self, release: str, environment: Mapping[str, str]
+    ) -> ProgramSource | None:
+        from rdd.vm.drivers.host.k3s import k3s_source
+
+        return k3s_source(release, environment)
+
+    def missing_limits(self, environment: Mapping[str, str]) -> str:
+        from rdd.host.cgroups import Layout
+
+        return Layout.read(environment).reason
 
 
 PROVIDER = HostProvider()

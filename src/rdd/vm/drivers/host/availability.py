@@ -10,10 +10,11 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from rdd.host.errors import FailureReason
 from rdd.vm.drivers.host.commands import find
 from rdd.vm.drivers.host.paths import NAME
 from rdd.vm.drivers.host.services import ENGINES
-from rdd.vm.drivers.protocol import Availability
+from rdd.vm.drivers.protocol import Availability, as_root
 
 DEFAULT_ENGINE = "moby"
 
@@ -69,14 +70,16 @@ def engine_availability(
     if missing:
         program, purpose, _ = missing[0]
         packages = " ".join(dict.fromkeys(package for _, _, package in missing))
+        install = f"apt-get install -y --no-install-recommends {packages}"
         return _refusal(
-            f"{program} is not installed ({purpose})",
-            f"apt-get install -y --no-install-recommends {packages}",
+            f"{program} is not installed ({purpose})", install, command=as_root(install)
         )
     if network == "slirp4netns" and not os.access(tun, os.R_OK | os.W_OK):
         return _refusal(
             f"{tun} is not open to this user, which an engine without root needs",
             f"chmod 0666 {tun} as root, or run as root",
+            command=as_root(f"chmod 0666 {tun}"),
+            failure=FailureReason.DEVICE_CLOSED,
         )
     return Availability(NAME, usable=True)
 
@@ -86,5 +89,13 @@ def rootless_network(environment: Mapping[str, str]) -> str:
     return next((name for name in _ROOTLESS_NETWORKS if find(name, environment)), "")
 
 
-def _refusal(reason: str, fix: str) -> Availability:
-    return Availability(NAME, usable=False, reason=reason, fix=fix)
+def _refusal(
+    reason: str,
+    fix: str,
+    *,
+    command: str = "",
+    failure: FailureReason = FailureReason.NOT_INSTALLED,
+) -> Availability:
+    return Availability(
+        NAME, usable=False, reason=reason, fix=fix, command=command, failure=failure
+    )

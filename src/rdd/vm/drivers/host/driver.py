@@ -26,8 +26,10 @@ from rdd.vm.drivers.protocol import (
     Forward,
     ForwardError,
     Listener,
+    LivenessProbe,
     MachineLifecycle,
     NotForwarded,
+    PortPublisher,
     Requirement,
     RequirementPhase,
 )
@@ -40,7 +42,7 @@ from rdd.vm.forwarding.sockets import (
     listen_unix,
 )
 from rdd.vm.forwarding.streams import StreamRelay
-from rdd.vm.problem import ADDRESS_IN_USE
+from rdd.vm.problem import ADDRESS_IN_USE, ENGINE_HUNG
 from rdd.vm.process_files import write_pid_file
 
 _READY_TIMEOUT_S = 60.0
@@ -57,8 +59,14 @@ class HostEngine(MachineLifecycle, Protocol):
     async def check(self) -> None:
         """Raise Unmet unless the engine responds."""
 
+    async def check_alive(self) -> None:
+        """Raise Unmet unless the running engine responds to a request."""
+
     def listeners(self) -> AsyncIterator[frozenset[Listener]]:
         """Yield the listening ports inside, now and whenever the set changes."""
+
+    async def serve_publications(self, publisher: PortPublisher) -> None:
+        """Serve requests for published ports until cancelled. Raises HostError."""
 
     async def dial(self, endpoint: Endpoint, kind: int) -> socket.socket:
         """Connect to an endpoint inside. Raises OSError."""
@@ -104,7 +112,11 @@ class HostDriver:
             return
         answer = engine_availability(self._engine_name, self._context.environment)
         if not answer.usable:
-            raise HostError(f"{answer.reason}; to change that: {answer.fix}")
+            raise HostError(
+                f"{answer.reason}; to change that: {answer.fix}",
+                reason=answer.failure,
+                remedy=answer.command,
+            )
         await teardown.cleanup(self._context.directory)
         for path in docker_sockets(self._context.template) if self._engine.is_docker else ():
             check_length(path)
@@ -173,6 +185,17 @@ class HostDriver:
         if self._engine is not None:
             async for found in self._engine.listeners():
                 yield found
+
+    @property
+    def liveness(self) -> LivenessProbe | None:
+        if self._engine is None:
+            return None
+        return LivenessProbe("the container engine", ENGINE_HUNG, self._engine.check_alive)
+
+    async def serve_publications(self, publisher: PortPublisher) -> None:
+        """Serve dockerd's requests for ports; nothing without an engine."""
+        if self._engine is not None:
+            await self._engine.serve_publications(publisher)
 
     async def open_forward(self, forward: Forward) -> None:
         """Open a forward from this host into the network of the engine."""

@@ -13,7 +13,8 @@ visible outside. It gets
 - a private `/run` with all entries of the host's `/run` except those of container engines:
   sockets and pid files have their usual, short paths, and never those of a system engine;
 - its own `/proc`;
-- an `/etc/resolv.conf` with the DNS relay of the host agent.
+- an `/etc/resolv.conf` with the DNS relay of the host agent;
+- a cgroup namespace whose root is the control group of the machine.
 
 Meanwhile the host agent moves the veth into the namespace and then sends a plan, one line of
 JSON: the configuration of the network, and the services. The process then executes
@@ -32,6 +33,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWPID, CLONE_NEWNET = 0x20000, 0x8000000, 0x20000000, 0x40000000
+CLONE_NEWCGROUP = 0x2000000
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_MOVE, MS_REC, MS_SLAVE = (
     2,
     4,
@@ -56,6 +58,8 @@ ENGINE_ENTRIES = (
     "rdd",
 )
 SERVICES = "/run/rdd/services"
+CGROUPS = "/sys/fs/cgroup"
+SERVICES_GROUP = "engine"
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -92,6 +96,7 @@ def become_first(name: str, staging: str) -> NoReturn:
         mount("/run/rdd/resolv.conf", os.path.realpath("/etc/resolv.conf"), None, MS_BIND)
     write(SERVICES, marshal.dumps((plan["services"], plan["ended"])), 0o600)
     configure(plan["ip"])
+    enter_cgroups(plan["cgroups"])
     # The kernel drops signals to process 1 without a handler; a blocked signal stays pending.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     report({"ready": True})
@@ -119,6 +124,34 @@ def make_private_run(staging: str) -> None:
                 write(target, b"", 0o600)
                 mount(entry.path, target, None, MS_BIND)
     mount(staging, "/run", None, MS_MOVE)
+
+
+def enter_cgroups(mounts: list[tuple[str, str, str]]) -> None:
+    """Make the present control group the root, and mount the hierarchies again from there.
+
+    With version 2 a group has either processes or groups with controllers, so this process and
+    the services move to a group of their own.
+    """
+    if not mounts:
+        return
+    _check(_libc.unshare(CLONE_NEWCGROUP), "unshare")
+    links = {
+        entry.path: os.readlink(entry.path)  # noqa: PTH115
+        for entry in os.scandir(CGROUPS)
+        if entry.is_symlink()  # cpu -> cpu,cpuacct
+    }
+    # Also below a single hierarchy: the kernel refuses a file system on top of itself.
+    mount("tmpfs", CGROUPS, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=755")
+    for target, kind, options in mounts:
+        if target != CGROUPS:
+            Path(target).mkdir(0o755)
+        mount(kind, target, kind, MS_NOSUID | MS_NODEV | MS_NOEXEC, options)
+        if kind == "cgroup2":
+            Path(target, SERVICES_GROUP).mkdir()
+            Path(target, SERVICES_GROUP, "cgroup.procs").write_text("0")
+    for path, target in links.items():
+        with contextlib.suppress(FileExistsError):
+            Path(path).symlink_to(target)
 
 
 def configure(commands: str) -> None:

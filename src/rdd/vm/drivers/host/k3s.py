@@ -2,8 +2,8 @@
 """Kubernetes on this host: k3s beside the engine, in the same namespaces.
 
 It runs if the template's param `KUBERNETES_ENABLED` is `true` and the program of the release
-`KUBERNETES_RELEASE` is in the cache or on the PATH. Nothing is downloaded here. Without the
-program the engine runs alone, and `missing_k3s` returns the fix.
+`KUBERNETES_RELEASE` is in the cache or on the PATH. Nothing is downloaded here: `k3s_source`
+describes the program to whoever may fetch it. Without the program the engine runs alone.
 
 The end of k3s must not end the engine: a shell starts k3s when the engine's socket exists, and
 restarts it when it ends.
@@ -17,14 +17,21 @@ from urllib.parse import quote
 
 from rdd.host.commands import run_blocking
 from rdd.host.errors import HostError
+from rdd.host.user_cache import cache_directory
 from rdd.vm.drivers.host import settings
 from rdd.vm.drivers.host.commands import find
 from rdd.vm.drivers.host.paths import MachinePaths
 from rdd.vm.drivers.host.services import DOCKER_SOCKET, Service, engine_of, inherited_environment
-from rdd.vm.images.location import cache_directory
+from rdd.vm.drivers.protocol import ProgramSource
 from rdd.vm.template.model import Template
 
 _VERSION_S = 10.0
+_ARCHITECTURES = {
+    "x86_64": ("k3s", "amd64"),
+    "aarch64": ("k3s-arm64", "arm64"),
+    "armv7l": ("k3s-armhf", "arm"),
+}
+"""The names of a release's program and checksum file, by machine."""
 _SHELL = Path("/bin/sh")
 _RESTART_LOOP = """\
 trap 'kill $child 2>/dev/null; wait $child; exit 0' TERM
@@ -56,20 +63,28 @@ def find_k3s(release: str, environment: Mapping[str, str]) -> Path | None:
 
 
 def missing_k3s(release: str, environment: Mapping[str, str]) -> str:
-    """Return why a release cannot run here and how to fix that; empty if it can."""
+    """Return why a release cannot run here; empty if it can."""
     if os.geteuid() != 0:
         return 'Kubernetes needs root with the type "host"; choose a virtual machine instead'
     if find_k3s(release, environment) is not None:
         return ""
     other = find("k3s", environment)
     why = f"k3s {release} is not installed"
-    if other is not None:
-        why += f' ("{other}" is {_release_of(other) or "no k3s"})'
-    path = cached_k3s(release, environment)
-    url = f"https://github.com/k3s-io/k3s/releases/download/{quote(release)}/k3s"
-    return (
-        f"{why}; to change that: mkdir -p {path.parent} && curl -fLo {path} {url} && "
-        f"chmod 755 {path} && rdd restart"
+    return why if other is None else f'{why} ("{other}" is {_release_of(other) or "no k3s"})'
+
+
+def k3s_source(release: str, environment: Mapping[str, str]) -> ProgramSource | None:
+    """Return where the missing program of a release can be fetched; None if it cannot run here."""
+    architecture = _ARCHITECTURES.get(os.uname().machine)
+    if architecture is None or os.geteuid() != 0 or find_k3s(release, environment) is not None:
+        return None
+    asset, suffix = architecture
+    base = f"https://github.com/k3s-io/k3s/releases/download/{quote(release)}"
+    return ProgramSource(
+        name=f"k3s {release}",
+        url=f"{base}/{asset}",
+        checksum_url=f"{base}/sha256sum-{suffix}.txt",
+        path=cached_k3s(release, environment),
     )
 
 

@@ -61,6 +61,11 @@ class MachinePaths:
         """Mount point on which the private /run is assembled; outside an empty directory."""
         return self.directory.path / "host.run"
 
+    @property
+    def proxy(self) -> Path:
+        """The program that dockerd starts for each published port."""
+        return self.directory.path / "docker-proxy"
+
     def data(self, engine: str) -> Path:
         return self.directory.path / engine
 

@@ -20,7 +20,18 @@ from rdd.host.exits import ended_within, wait_ended
 from rdd.host.files import read_text, remove, write_atomically
 from rdd.host.logs import rotate
 from rdd.host.processes import Identity, send_signal
-from rdd.vm.drivers.host import dns, docker_api, k3s, network, services, teardown, unhandled_signals
+from rdd.vm.drivers.host import (
+    containerd_api,
+    dns,
+    docker_api,
+    k3s,
+    limits,
+    network,
+    publications,
+    services,
+    teardown,
+    unhandled_signals,
+)
 from rdd.vm.drivers.host.commands import find
 from rdd.vm.drivers.host.listeners import ListenerWatch, readable
 from rdd.vm.drivers.host.network import VethPair
@@ -28,7 +39,7 @@ from rdd.vm.drivers.host.paths import MachinePaths
 from rdd.vm.drivers.host.sandbox import NamespaceBuilder, Sandbox
 from rdd.vm.drivers.host.services import EngineNetwork, Service
 from rdd.vm.drivers.host.state import HostMachinePhase, HostMachineState
-from rdd.vm.drivers.protocol import DriverContext, Endpoint, Listener, Unmet
+from rdd.vm.drivers.protocol import DriverContext, Endpoint, Listener, PortPublisher, Unmet
 from rdd.vm.log_tail import last_lines
 from rdd.vm.process_files import live_process, write_pid_file
 
@@ -91,6 +102,7 @@ class RootEngine:
             process = builder.wait()
             write_pid_file(paths.pid_file, process)
             veth = network.create_veth(paths, process.pid)
+            group = limits.enter_group(self._context, paths, process.pid)
             state = HostMachineState(
                 engine=self._engine,
                 mode="root",
@@ -98,9 +110,10 @@ class RootEngine:
                 guest_ip=veth.guest_ip,
                 sockets=tuple(str(path) for path in self._outer_sockets()),
                 phase=HostMachinePhase.STARTING,
+                limits=group.limits,
             )
             state.write(paths.state_file)
-            started = [self._service(veth)]
+            started = [self._service(veth, has_group=group.exists)]
             if (cluster := self._kubernetes()) is not None:
                 started.append(cluster)
             for service in started:
@@ -112,6 +125,7 @@ class RootEngine:
                 {
                     "resolv_conf": dns.resolv_conf_text(veth.guest_ip),
                     "ip": network.configuration(veth),
+                    "cgroups": group.plan(),
                     "ended": str(paths.ended),
                     "services": [_as_plan(service, paths) for service in started],
                 }
@@ -126,7 +140,7 @@ class RootEngine:
         finally:
             builder.close()
 
-    def _service(self, veth: VethPair) -> Service:
+    def _service(self, veth: VethPair, *, has_group: bool) -> Service:
         environment = self._context.environment
         program = find("dockerd" if self.is_docker else "containerd", environment)
         if program is None:
@@ -145,6 +159,9 @@ class RootEngine:
             engine_network,
             program=program,
             environment=environment,
+            # In a cgroup namespace the default is already below the machine's group.
+            cgroup_parent="" if has_group else self._paths.cgroup,
+            proxy=publications.write_proxy(self._paths, environment),
         )
 
     def _kubernetes(self) -> Service | None:
@@ -164,6 +181,7 @@ class RootEngine:
     async def _attach(self, process: Identity, state: HostMachineState) -> None:
         """Set up what depends on an agent: DNS and egress."""
         self._state = state
+        limits.report(self._context, state.limits)
         self._sandbox = sandbox = Sandbox(process)
         names = dns.static_names(self._context.template.host_resolver.hosts, state.host_ip)
         self._relay = dns.DnsRelay(sandbox, state.guest_ip, names)
@@ -214,6 +232,16 @@ class RootEngine:
         except (OSError, docker_api.BadAnswer) as error:
             raise Unmet(f"the engine does not respond yet: {error}") from error
 
+    async def check_alive(self) -> None:
+        assert self._sandbox is not None
+        try:
+            if self.is_docker:
+                await docker_api.get(self._sandbox.path(services.DOCKER_SOCKET), "/_ping")
+            else:
+                await containerd_api.ping(self._outer_sockets()[0])
+        except (OSError, docker_api.BadAnswer) as error:
+            raise Unmet(str(error)) from error
+
     async def listeners(self) -> AsyncIterator[frozenset[Listener]]:
         assert self._sandbox is not None
         assert self._state is not None
@@ -225,6 +253,11 @@ class RootEngine:
         watch = ListenerWatch(self._sandbox, docker_socket=docker, without=own)
         async for found in watch.listeners():
             yield found
+
+    async def serve_publications(self, publisher: PortPublisher) -> None:
+        assert self._sandbox is not None
+        assert self._state is not None
+        await publications.serve(self._sandbox, self._state.guest_ip, publisher)
 
     async def dial(self, endpoint: Endpoint, kind: int) -> socket.socket:
         assert self._sandbox is not None

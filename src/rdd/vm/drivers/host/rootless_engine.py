@@ -21,14 +21,15 @@ from rdd.host.files import write_atomically
 from rdd.host.logs import rotate
 from rdd.host.processes import Identity, identity, send_signal
 from rdd.host.spawn import spawn_detached
-from rdd.vm.drivers.host import docker_api, services, teardown
+from rdd.vm.drivers.host import docker_api, limits, services, teardown
 from rdd.vm.drivers.host.availability import rootless_network
 from rdd.vm.drivers.host.commands import find, search_path
 from rdd.vm.drivers.host.paths import MachinePaths
 from rdd.vm.drivers.host.services import EngineNetwork, Service
 from rdd.vm.drivers.host.state import HostMachineState
-from rdd.vm.drivers.protocol import DriverContext, Endpoint, Listener, Unmet
+from rdd.vm.drivers.protocol import DriverContext, Endpoint, Listener, PortPublisher, Unmet
 from rdd.vm.process_files import live_process, write_pid_file
+from rdd.vm.resource_limits import ResourceLimits
 
 # Entries of the system's engines in RootlessKit's copy of /run.
 _FOREIGN = (
@@ -70,12 +71,16 @@ class RootlessEngine:
         for path, text in files.items():
             write_atomically(path, text, durable=False)
         log = rotate(self._paths.directory.path, service.name)
+        words, enforced = limits.scope(self._context, self._paths)
         state = HostMachineState(
-            engine="moby", mode="rootless", sockets=tuple(map(str, self._sockets()))
+            engine="moby",
+            mode="rootless",
+            sockets=tuple(map(str, self._sockets())),
+            limits=enforced,
         )
         state.write(self._paths.state_file)
         process = spawn_detached(
-            command(service, self._state, environment),
+            [*words, *command(service, self._state, environment)],
             environment={**environment, "PATH": search_path(environment)},
             directory=self._paths.directory.path,
             stdout=log,
@@ -85,10 +90,15 @@ class RootlessEngine:
         if self._process is None:
             raise HostError(f'rootlesskit ended at once; see "{log}"')
         write_pid_file(self._paths.pid_file, self._process)
+        limits.report(self._context, enforced)
 
     async def adopt(self) -> bool:
         self._process = live_process(self._paths.pid_file, self._paths.identity_file)
-        return self._process is not None
+        if self._process is None:
+            return False
+        state = HostMachineState.read(self._paths.state_file)
+        limits.report(self._context, state.limits if state is not None else ResourceLimits())
+        return True
 
     @property
     def _state(self) -> Path:
@@ -105,9 +115,19 @@ class RootlessEngine:
         except (OSError, docker_api.BadAnswer) as error:
             raise Unmet(f"the engine does not respond yet: {error}") from error
 
+    async def check_alive(self) -> None:
+        try:
+            await docker_api.get(self._sockets()[0], "/_ping")
+        except (OSError, docker_api.BadAnswer) as error:
+            raise Unmet(str(error)) from error
+
     async def listeners(self) -> AsyncIterator[frozenset[Listener]]:
         """Yield nothing: RootlessKit forwards published ports."""
         yield frozenset()
+
+    async def serve_publications(self, publisher: PortPublisher) -> None:
+        """Do nothing: RootlessKit has a proxy of its own, with the same effect."""
+        await asyncio.sleep(0)
 
     async def dial(self, endpoint: Endpoint, kind: int) -> socket.socket:
         """Raise OSError: only RootlessKit can connect into its namespaces."""

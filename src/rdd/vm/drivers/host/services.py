@@ -78,6 +78,8 @@ def moby(
     *,
     program: Path,
     environment: Mapping[str, str],
+    cgroup_parent: str = "",
+    proxy: Path | None = None,
 ) -> Service:
     """Return dockerd, with its socket at the usual path inside and the template's outside."""
     is_root = not engine_network.is_rootless
@@ -88,9 +90,11 @@ def moby(
         "pidfile": "/run/docker.pid",
         "hosts": hosts,
         "group": "0" if is_root else None,
-        # systemd is outside the process namespace and would misinterpret the pids.
-        "exec-opts": ["native.cgroupdriver=cgroupfs"] if is_root else None,
-        "cgroup-parent": paths.cgroup if is_root else None,
+        # systemd is outside the process namespace and would misinterpret the pids. Without root
+        # containers then have no groups of their own: they stay in that of the machine.
+        "exec-opts": ["native.cgroupdriver=cgroupfs"],
+        "cgroup-parent": cgroup_parent or None,
+        "userland-proxy-path": str(proxy) if proxy is not None else None,
         "dns": [engine_network.nameserver] if engine_network.nameserver else None,
         "host-gateway-ip": engine_network.gateway or None,
         "default-address-pools": [

@@ -7,12 +7,13 @@ cleanup may find nothing to undo, but never something unrecorded.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
 from rdd.host.errors import HostError
 from rdd.host.files import read_text, write_atomically
+from rdd.vm.resource_limits import ResourceLimits
 
 
 class HostMachinePhase(StrEnum):
@@ -37,6 +38,7 @@ class HostMachineState:
     sockets: tuple[str, ...] = ()
     """Sockets outside the instance directory that the engine listens on."""
     phase: HostMachinePhase = HostMachinePhase.RUNNING
+    limits: ResourceLimits = field(default_factory=ResourceLimits)
 
     def write(self, path: Path) -> None:
         """Write the state. Raises HostError."""
@@ -48,6 +50,7 @@ class HostMachineState:
             "uplinks": self.uplinks,
             "sockets": self.sockets,
             "state": self.phase,
+            "limits": self.limits.to_data(),
         }
         write_atomically(path, json.dumps(data) + "\n", durable=False)
 
@@ -64,6 +67,7 @@ class HostMachineState:
                 uplinks=tuple(data["uplinks"]),
                 sockets=tuple(data["sockets"]),
                 phase=HostMachinePhase(data["state"]),
+                limits=ResourceLimits.from_data(data.get("limits")) or ResourceLimits(),
             )
         except (ValueError, KeyError, TypeError, HostError):
             return None

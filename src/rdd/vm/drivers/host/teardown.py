@@ -14,6 +14,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+from rdd.host.cgroups import Layout, remove_group
 from rdd.host.errors import HostError
 from rdd.host.exits import ended_within
 from rdd.host.files import remove
@@ -27,7 +28,6 @@ from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.process_files import live_process
 
 _KILL_S = 10.0
-_CGROUPS = Path("/sys/fs/cgroup")
 
 
 async def cleanup(directory: InstanceDirectory) -> None:
@@ -55,7 +55,7 @@ def _remove_all(paths: MachinePaths, state: HostMachineState | None) -> list[str
     steps: list[Callable[[], None]] = [
         lambda: _remove_network(paths, state),
         lambda: _remove_sockets(state),
-        lambda: _remove_cgroups(paths.cgroup),
+        lambda: remove_group(paths.cgroup, Layout.read(os.environ).hierarchies),
         lambda: _remove_directory(paths.staging),
     ]
     files = (paths.pid_file, paths.identity_file, paths.ended)
@@ -85,20 +85,6 @@ def _remove_sockets(state: HostMachineState | None) -> None:
         path = Path(text)
         if path.is_socket() and listening_process(path) is None:
             remove(path)
-
-
-def _remove_cgroups(name: str) -> None:
-    """Remove the empty cgroups of containers, in every hierarchy."""
-    roots = [_CGROUPS, *_CGROUPS.glob("*/")] if _CGROUPS.is_dir() else []
-    for root in roots:
-        top = root / name.lstrip("/")
-        if not top.is_dir():
-            continue
-        for directory, _, _ in os.walk(top, topdown=False):
-            with contextlib.suppress(OSError):  # busy: it contains a foreign process
-                Path(directory).rmdir()
-        with contextlib.suppress(OSError):  # the common parent, if this was the last machine
-            top.parent.rmdir()
 
 
 def _remove_directory(path: Path) -> None:

@@ -29,13 +29,15 @@ class QemuProvider:
         """Return whether qemu and ssh are installed; the template does not matter."""
         import os
 
-        from rdd.vm.drivers.qemu.programs import INSTALL, find
+        from rdd.vm.drivers.qemu.programs import INSTALL, find, install_command
 
         arch = os.uname().machine.replace("arm64", "aarch64")
         for program in (f"qemu-system-{arch}", "qemu-img"):
             if find(program, environment) is None:
                 reason = f"{program} is missing"
-                return Availability("qemu", usable=False, reason=reason, fix=INSTALL)
+                return Availability(
+                    "qemu", usable=False, reason=reason, fix=INSTALL, command=install_command()
+                )
         for program in ("ssh", "ssh-keygen"):
             if find(program, environment) is None:
                 fix = "install the OpenSSH client"

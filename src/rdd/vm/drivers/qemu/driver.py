@@ -21,8 +21,16 @@ from rdd.host.exits import ended_within, wait_ended
 from rdd.host.files import read_text, remove, write_atomically
 from rdd.host.processes import Identity, identity, is_alive, send_signal
 from rdd.host.spawn import spawn_into_log
+from rdd.host.user_cache import cache_directory
 from rdd.vm import cidata, ssh
-from rdd.vm.drivers.protocol import DriverContext, Forward, Listener, Requirement
+from rdd.vm.drivers.protocol import (
+    DriverContext,
+    Forward,
+    Listener,
+    LivenessProbe,
+    Requirement,
+    Unmet,
+)
 from rdd.vm.drivers.qemu import arguments, disks, files, mounts, suspension
 from rdd.vm.drivers.qemu import listeners as listening
 from rdd.vm.drivers.qemu.accelerator import CACHE_FILE, choose, cpu_model
@@ -31,13 +39,15 @@ from rdd.vm.drivers.qemu.programs import system_program, version
 from rdd.vm.drivers.qemu.qmp import Qmp, QmpError, QmpEvent
 from rdd.vm.drivers.qemu.requirements import GuestRequirements
 from rdd.vm.drivers.qemu.teardown import cleanup
-from rdd.vm.images.location import cache_directory
+from rdd.vm.problem import GUEST_HUNG
 from rdd.vm.process_files import live_process, write_pid_file
 
 _CONNECT_S = 20.0  # from the start of the emulator to its control socket
 _LOAD_S = 120.0  # the same when it loads the memory of a suspended machine
 _POLL_S = 0.02
 _SUSPEND_S = 120.0
+_SILENCE_S = 7.0
+"""A guest writes a sign of life about every 3 s, an emulated one under load every 5 s."""
 _QUIT_S = 3.0  # for the emulator to flush its caches
 
 
@@ -57,6 +67,7 @@ class QemuDriver:
         self._qmp: Qmp | None = None
         self._shutdown: QmpEvent | None = None
         self._is_resumed = False
+        self._last_sign = 0.0
         previous = files.read_state(context.directory)
         self._state = files.QemuMachineState(
             self._choose_port(previous), previous.instance_id if previous else ""
@@ -401,8 +412,23 @@ class QemuDriver:
 
     async def listeners(self) -> AsyncIterator[frozenset[Listener]]:
         command = self._connection.target.command(listening.LOOP, ControlMaster="no")
-        async for found in listening.watch(command, on_drift=self._set_clock):
+        watching = listening.watch(
+            command, on_drift=self._set_clock, on_line=self._record_sign_of_life
+        )
+        async for found in watching:
             yield found
+
+    def _record_sign_of_life(self) -> None:
+        self._last_sign = asyncio.get_running_loop().time()
+
+    @property
+    def liveness(self) -> LivenessProbe | None:
+        return LivenessProbe("the guest", GUEST_HUNG, self._check_alive)
+
+    async def _check_alive(self) -> None:
+        silent_s = asyncio.get_running_loop().time() - self._last_sign
+        if self._last_sign and silent_s > _SILENCE_S:
+            raise Unmet(f"the guest has been silent for {silent_s:.0f} s")
 
     async def open_forward(self, forward: Forward) -> None:
         await self._connection.open_forward(forward)

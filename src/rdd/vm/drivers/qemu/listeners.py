@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The listening ports in the guest and its clock drift: a loop in the guest, a reader here.
 
-A script in the guest scans its sockets every second and writes only changes, so an idle machine
-costs this host nothing. Once a minute it writes the time, which also ends the loop when its
-reader has gone. Container engines listen in the guest on published ports, so they need no
-special treatment. UDP is not scanned: ssh cannot forward it.
+A script in the guest scans its sockets every second and writes changes. Every few seconds it
+writes a sign of life, by whose absence a guest that hangs is noticed, and once a minute the
+time. Writing also ends the loop when its reader has gone. Container engines listen in the guest
+on published ports, so they need no special treatment. UDP is not scanned: ssh cannot forward it.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from rdd.vm.forwarding.proc_net import decode_address
 _RECONNECT_S = 1.0
 _CLOCK_TOLERANCE_S = 2.0  # a guest reports whole seconds, and an emulated one is slow
 END = "."
+ALIVE = "alive"
 
 # A single awk process polls the tables; only `sleep` is started every second: process starts
 # are expensive in an emulated guest.
@@ -33,6 +34,7 @@ LOOP = r"""exec awk 'BEGIN {
             close(names[i])
         }
         if (new != old) { printf "%s.\n", new; old = new }
+        if (count % 3 == 0) print "alive"
         if (count % 60 == 0) { "date +%s" | getline now; close("date +%s"); print "clock " now }
         fflush()
         system("sleep 1")
@@ -51,16 +53,19 @@ def parse(lines: Sequence[str]) -> frozenset[Listener]:
 
 
 async def watch(
-    command: Sequence[str], *, on_drift: Callable[[float], Awaitable[None]]
+    command: Sequence[str],
+    *,
+    on_drift: Callable[[float], Awaitable[None]],
+    on_line: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[frozenset[Listener]]:
     """Yield all listeners, now and whenever the set changes; reconnect when ssh is lost.
 
     `command` runs the loop in the guest. `on_drift` gets the seconds that the guest's clock is
-    ahead, if that exceeds the tolerance.
+    ahead, if that exceeds the tolerance. `on_line` is called for every sign of life.
     """
     last: frozenset[Listener] | None = None
     while True:
-        async with aclosing(_watch_once(command, on_drift)) as stream:
+        async with aclosing(_watch_once(command, on_drift, on_line)) as stream:
             async for found in stream:
                 if found != last:
                     last = found
@@ -69,7 +74,9 @@ async def watch(
 
 
 async def _watch_once(
-    command: Sequence[str], on_drift: Callable[[float], Awaitable[None]]
+    command: Sequence[str],
+    on_drift: Callable[[float], Awaitable[None]],
+    on_line: Callable[[], None],
 ) -> AsyncGenerator[frozenset[Listener], None]:
     process = await start_process(
         *command,
@@ -83,6 +90,9 @@ async def _watch_once(
     try:
         async for raw in process.stdout:
             line = raw.decode(errors="replace").strip()
+            on_line()
+            if line == ALIVE:
+                continue
             if line.startswith("clock "):
                 ahead = float(line.split()[1]) - time.time()
                 if abs(ahead) > _CLOCK_TOLERANCE_S:

@@ -9,16 +9,17 @@ fallback.
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from rdd.fetch.cache import Cache
+from rdd.fetch.checkout import link_or_copy
+from rdd.fetch.failures import SourceUnreachable
+from rdd.fetch.fetching import fetch_expanded
 from rdd.host.errors import HostError
 from rdd.host.files import write_atomically
+from rdd.host.user_cache import cache_directory
 from rdd.vm import ssh
 from rdd.vm.drivers.qemu import accelerator, disks, files
+from rdd.vm.drivers.qemu.local_image import chosen_image, installed_image
 from rdd.vm.drivers.qemu.programs import system_program
-from rdd.vm.images.cache import ImageCache, link_or_copy
-from rdd.vm.images.download import SourceUnreachable
-from rdd.vm.images.fetch import fetch
-from rdd.vm.images.local import chosen_image, installed_image
-from rdd.vm.images.location import cache_directory
 from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.template.model import File, Image, Template
 
@@ -32,7 +33,7 @@ async def prepare(
 ) -> None:
     """Fetch the image and create the disk. Cancellable. Raises HostError."""
     home = Path(environment.get("HOME") or "/")
-    cache = ImageCache.of_user(environment, home)
+    cache = Cache.of_user(environment, home)
     program = system_program(template.arch, environment)
     await ssh.ensure_key(directory.path.parent)
     for image in _candidates(template, environment):
@@ -70,7 +71,7 @@ def _candidates(template: Template, environment: Mapping[str, str]) -> Sequence[
 
 
 async def _place(
-    image: Image, directory: Path, cache: ImageCache, progress: Callable[[str], None]
+    image: Image, directory: Path, cache: Cache, progress: Callable[[str], None]
 ) -> None:
     wanted: list[tuple[str, File]] = [(files.IMAGE, image)]
     if image.kernel is not None:
@@ -78,7 +79,9 @@ async def _place(
         if image.initrd is not None:
             wanted.append((files.INITRD, image.initrd))
     for name, file in wanted:
-        path = await fetch(file.location, file.digest, cache=cache, progress=progress)
+        path = await fetch_expanded(
+            file.location, file.digest, cache=cache, report=lambda done: progress(str(done))
+        )
         link_or_copy(path, directory / name)
     if image.kernel is not None:
         write_atomically(directory / files.KERNEL_LINE, f"{image.kernel.cmdline}\n", mode=0o644)

@@ -6,15 +6,24 @@ passed on unchanged.
 """
 
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from rdd.host import commands
-from rdd.host.errors import HostError
+from rdd.host.errors import FailureReason, HostError
+from rdd.vm.drivers.protocol import as_root
 
 _EXTRA_DIRECTORIES = ("/usr/libexec", "/usr/lib/qemu", "/opt/homebrew/bin", "/usr/local/bin")
 _TIMEOUT_S = 600.0  # copying a large disk takes long
 INSTALL = "install qemu: apt-get install qemu-system-x86 qemu-utils, or brew install qemu"
+
+
+def install_command() -> str:
+    """Return the command that installs qemu on this kind of host."""
+    if sys.platform == "darwin":
+        return "brew install qemu"
+    return as_root("apt-get install -y qemu-system-x86 qemu-utils")
 
 
 def find(name: str, environment: Mapping[str, str]) -> Path | None:
@@ -27,7 +36,11 @@ def system_program(arch: str, environment: Mapping[str, str]) -> Path:
     name = f"qemu-system-{arch}"
     found = find(name, environment)
     if found is None:
-        raise HostError(f"{name} is not installed; {INSTALL}")
+        raise HostError(
+            f"{name} is not installed; {INSTALL}",
+            reason=FailureReason.NOT_INSTALLED,
+            remedy=install_command(),
+        )
     return found
 
 

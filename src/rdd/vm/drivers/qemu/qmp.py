@@ -158,8 +158,8 @@ class Qmp:
                         future.set_exception(QmpError(f"qemu: {message['error'].get('desc')}"))
                     else:
                         future.set_result(message.get("return"))
-        except (OSError, ValueError):
-            pass  # disconnected, or invalid JSON: the connection is unusable
+        except (OSError, ValueError, TypeError, AttributeError):
+            pass  # disconnected, or no message of QMP: the connection is unusable
         finally:
             self._end()
 

@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+from rdd.fetch.checkout import link_or_copy
 from rdd.host.commands import run_blocking
 from rdd.host.errors import HostError
 from rdd.host.files import remove
@@ -19,7 +20,6 @@ from rdd.vm.drivers.qemu import disks, files
 from rdd.vm.drivers.qemu.disks import SnapshotError
 from rdd.vm.drivers.qemu.programs import run
 from rdd.vm.drivers.qemu.shell import shell_command
-from rdd.vm.images.cache import link_or_copy
 from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.template.model import Template
 

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The question whether a missing program may be fetched: what, from where, how large.
+
+Consent is an annotation of the App, which holds for one fetch.
+"""
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING
+
+from rdd.api import names
+from rdd.api.types import Object
+from rdd.base.sizes import binary
+from rdd.cli.commands.app.object import APP
+from rdd.cli.framework.confirm import agreed
+from rdd.cli.framework.connection import conditions_of
+from rdd.cli.framework.types import Call
+
+if TYPE_CHECKING:
+    from rdd.client.blocking import Connection
+
+_RESOURCES = f"{names.RDD_API}/resources"
+
+
+def approve(call: Call, connection: "Connection", app: Object) -> bool:
+    """Ask, and return whether the program will be fetched."""
+    version = app["spec"]["kubernetes"]["version"]
+    selector = f"{names.KUBERNETES_VERSION_LABEL}={version}"
+    listed = connection.request("GET", _RESOURCES, query={"labelSelector": selector})
+    sources = [item["spec"]["url"] for item in listed.get("items") or []]
+    lines = [f"  {url} ({_size(url, app)})" for url in sources]
+    sys.stderr.write(
+        "".join(f"{line}\n" for line in [conditions_of(app)[names.SETTLED]["message"], *lines])
+        + "Fetch it now? [y/N] "
+    )
+    sys.stderr.flush()
+    if not agreed():
+        return False
+    from rdd.client.resources import MERGE_PATCH
+
+    consent = {"metadata": {"annotations": {names.DOWNLOADS_APPROVED: "true"}}}
+    connection.request("PATCH", APP, body=consent, content_type=MERGE_PATCH)
+    return True
+
+
+def _size(url: str, app: Object) -> str:
+    from rdd.fetch.fetching import remote_size
+    from rdd.fetch.network import Network
+
+    size = asyncio.run(remote_size(url, network=Network.of_settings(app.get("spec") or {})))
+    return "size unknown" if size is None else binary(size)

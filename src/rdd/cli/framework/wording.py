@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages of the API in the words of commands.
+
+Reasons and messages of conditions, and the texts of rejected requests, are an interface that
+other programs match: they name Lima whatever the driver is, and the webhook that rejected a
+request. Commands show the sentence that is meant for people.
+"""
+
+import re
+
+_DENIED = re.compile(r'admission webhook "[^"]*" denied the request: ')
+
+
+def plain(text: str) -> str:
+    """Return a message of the API without its machinery."""
+    return _DENIED.sub("", text).replace("Lima instance", "Virtual machine")

@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fetches for Checkouts, each in a task of its own.
+
+The reconciler starts a task and returns; the task writes progress and outcome. At most four
+fetches run at once. A file of the cache that a Checkout uses directly is pinned under the name
+of the instance and the uid of the Checkout; the finalizer removes the pin.
+
+A failure that another attempt may resolve is retried with exponential backoff; any other one
+after ten minutes, or when the Resource changes.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from rdd.api import errors, names
+from rdd.api.types import Object
+from rdd.base.backoff import Backoff
+from rdd.client import Unreachable
+from rdd.controllers.resources.reasons import READY, REASONS
+from rdd.fetch import checkout
+from rdd.fetch.cache import Cache
+from rdd.fetch.digests import Digest
+from rdd.fetch.failures import FetchError, SourceUnreachable
+from rdd.fetch.fetching import fetch, published_digest
+from rdd.fetch.network import Network
+from rdd.fetch.progress import Progress
+from rdd.host.directories import make_private_dir
+from rdd.host.errors import HostError
+from rdd.kinds.app import App
+from rdd.kinds.resource import Checkout, Resource
+from rdd.runtime import (
+    CLEANUP,
+    Context,
+    ObjectKey,
+    Result,
+    StatusWriter,
+    add_finalizer,
+    conditions_of,
+    find_condition,
+    is_deleting,
+    is_true,
+    remove_finalizer,
+    resource_of,
+)
+
+log = logging.getLogger("rdd.resource")
+
+_CONCURRENT: Final = 4
+_REPORT_S = 1.0
+_FINAL_RETRY_S = 600.0
+_FIRST_RETRY_S, _LONGEST_RETRY_S = 1.0, 120.0
+_FETCH_MEMBERS = ("progress", "fetchedBytes", "totalBytes", "bytesPerSecond", "secondsLeft")
+
+
+class CheckoutReconciler:
+    """Fetches files, and reports what the cache has."""
+
+    def __init__(self, context: Context, cache: Cache, owner: str) -> None:
+        self._context = context
+        self._cache = cache
+        self._owner = owner
+        self._checkouts = context.cache.of(Checkout)
+        self._resources = context.cache.of(Resource)
+        self._status = StatusWriter(context, Checkout)
+        self._tasks: dict[ObjectKey, asyncio.Task[float | None]] = {}
+        self._backoffs: dict[ObjectKey, Backoff] = {}
+        self._places = asyncio.Semaphore(_CONCURRENT)
+
+    async def run(self) -> None:
+        """Wait until the controller stops, then cancel the fetches; they resume later."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            for task in self._tasks.values():
+                task.cancel()
+            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        if not key.namespace:
+            return await self._reconcile_resource(key)
+        found = self._checkouts.get(key)
+        task = self._tasks.get(key)
+        if found is None or is_deleting(found.raw):
+            await self._end(key)
+            if found is not None:
+                await self._release(found)
+            return Result.done()
+        if task is not None:
+            return await self._take(key, task)
+        if self._is_complete(found):
+            return Result.done()
+        resource = self._resources.get(ObjectKey("", found.spec.resource))
+        if resource is None:
+            message = f'Resource "{found.spec.resource}" does not exist'
+            await self._write(found.raw, "ResourceMissing", message)
+            return Result.done()
+        obj = await add_finalizer(self._context.client, Checkout, found.raw, CLEANUP)
+        self._start(key, Checkout.of(obj), resource)
+        return Result.done()
+
+    def _start(self, key: ObjectKey, found: Checkout, resource: Resource) -> None:
+        task = asyncio.get_running_loop().create_task(
+            self._run(key, found, resource), name=f"rdd-checkout {key}"
+        )
+        self._tasks[key] = task
+        task.add_done_callback(lambda _: self._context.enqueue(key))
+
+    async def _take(self, key: ObjectKey, task: "asyncio.Task[float | None]") -> Result:
+        """Return when to retry what a finished task could not do."""
+        if not task.done():
+            return Result.done()
+        del self._tasks[key]
+        retry_s = task.result()
+        if retry_s is None:
+            self._backoffs.pop(key, None)
+            return Result.done()
+        return Result.requeue(retry_s)
+
+    async def _end(self, key: ObjectKey) -> None:
+        task = self._tasks.pop(key, None)
+        self._backoffs.pop(key, None)
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _release(self, found: Checkout) -> None:
+        if found.status.digest:
+            digest = Digest.parse(found.status.digest)
+            await asyncio.to_thread(self._cache.unpin, digest, self._pin(found))
+        await remove_finalizer(self._context.client, Checkout, found.raw, CLEANUP)
+
+    def _is_complete(self, found: Checkout) -> bool:
+        is_ready = is_true(conditions_of(found.raw), READY)
+        return is_ready and Path(found.status.local_path).exists()
+
+    def _pin(self, found: Checkout) -> str:
+        return f"{self._owner}-{found.metadata.uid}"
+
+    async def _run(self, key: ObjectKey, found: Checkout, resource: Resource) -> float | None:
+        """Fetch and place the file; return after how many seconds to retry, None if done."""
+        try:
+            try:
+                async with self._places:
+                    members = await self._check_out(found, resource)
+            except FetchError as error:
+                await self._write(found.raw, error.failure, str(error))
+                return self._retry_s(key, isinstance(error, SourceUnreachable))
+            except HostError as error:
+                await self._write(found.raw, "PlacementFailed", str(error))
+                return self._retry_s(key, False)
+            await self._write(found.raw, "CheckedOut", members=members)
+            self._context.enqueue(ObjectKey("", found.spec.resource))
+        except (errors.ApiError, Unreachable) as error:
+            log.warning("cannot write the outcome of checkout %s: %s", key, error)
+            return self._retry_s(key, True)
+        return None
+
+    def _retry_s(self, key: ObjectKey, is_transient: bool) -> float:
+        if not is_transient:
+            return _FINAL_RETRY_S
+        backoff = self._backoffs.setdefault(key, Backoff(_FIRST_RETRY_S, _LONGEST_RETRY_S))
+        return backoff.next_s()
+
+    async def _check_out(self, found: Checkout, resource: Resource) -> Object:
+        network = await self._network()
+        await self._write(found.raw, "Fetching", members={"progress": "Starting"})
+        digest = await self._digest(resource, network)
+        reporter = _Reporter(self, found)
+        try:
+            fetched = await fetch(
+                resource.spec.url,
+                str(digest),
+                cache=self._cache,
+                report=reporter.report,
+                network=network,
+            )
+        finally:
+            await reporter.finish()
+        spec = found.spec
+        source = self._cache.path(fetched)
+        target = Path(spec.destination) if spec.destination else source
+        if not spec.destination:
+            await asyncio.to_thread(self._cache.pin, fetched, self._pin(found))
+        elif spec.readonly and not spec.executable:
+            await asyncio.to_thread(_place_link, source, target)
+        else:
+            mode = 0o755 if spec.executable else 0o644
+            await asyncio.to_thread(_place_copy, source, target, mode)
+        return {"localPath": str(target), "digest": str(fetched)}
+
+    async def _digest(self, resource: Resource, network: Network) -> Digest:
+        """Return the digest of a Resource; a published one is pinned when it is first read."""
+        known = resource.spec.digest or resource.status.digest
+        if known:
+            return Digest.parse(known)
+        name = unquote(urlsplit(resource.spec.url).path.rpartition("/")[2])
+        digest = await published_digest(resource.spec.checksum_url, name, network=network)
+        await self._write_resource(resource, {"digest": str(digest)})
+        return digest
+
+    async def _network(self) -> Network:
+        """Return the proxies and authorities of the App; the environment's if there is none."""
+        try:
+            app = await self._context.client.get(resource_of(App), names.APP_NAME)
+        except errors.NotFound:
+            return Network()
+        return Network.of_settings(app.get("spec") or {})
+
+    async def _reconcile_resource(self, key: ObjectKey) -> Result:
+        found = self._resources.get(key)
+        if found is None or is_deleting(found.raw):
+            return Result.done()
+        digest = found.spec.digest or found.status.digest
+        path = self._cache.path(Digest.parse(digest)) if digest else None
+        is_cached = path is not None and path.is_file()
+        members: Object = {"status": "cached" if is_cached else "available"}
+        if digest:
+            members["digest"] = digest
+        members["size"] = path.stat().st_size if path is not None and is_cached else None
+        await self._write_resource(found, members)
+        for waiting in self._waiting_for(key.name):
+            self._context.enqueue(waiting)
+        return Result.done()
+
+    def _waiting_for(self, name: str) -> Iterator[ObjectKey]:
+        for found in self._checkouts.list():
+            ready = find_condition(conditions_of(found.raw), READY) or {}
+            if found.spec.resource == name and ready.get("status") != "True":
+                yield ObjectKey.of(found.raw)
+
+    async def _write_resource(self, found: Resource, members: Object) -> None:
+        await StatusWriter(self._context, Resource).write(found.raw, members=members)
+
+    async def _write(
+        self, obj: Object, reason: str, message: str = "", *, members: Object | None = None
+    ) -> None:
+        cleared: Object = dict.fromkeys(_FETCH_MEMBERS)
+        condition = REASONS.condition(READY, reason, message)
+        try:
+            await self._status.write(obj, condition, members={**cleared, **(members or {})})
+        except errors.NotFound:
+            pass  # deleted meanwhile
+
+    async def write_progress(self, found: Checkout, progress: Progress) -> None:
+        """Write the progress of a fetch."""
+        members: Object = {
+            "progress": str(progress),
+            "fetchedBytes": progress.done_bytes,
+            "totalBytes": progress.total_bytes or None,
+            "bytesPerSecond": int(progress.bytes_per_s),
+            "secondsLeft": progress.remaining_s,
+        }
+        await self._write(found.raw, "Fetching", members=members)
+
+
+class _Reporter:
+    """Writes the latest progress, at most one write at a time and one per second."""
+
+    def __init__(self, reconciler: CheckoutReconciler, found: Checkout) -> None:
+        self._reconciler = reconciler
+        self._found = found
+        self._latest: Progress | None = None
+        self._writing: asyncio.Task[None] | None = None
+
+    def report(self, progress: Progress) -> None:
+        self._latest = progress
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.get_running_loop().create_task(self._write())
+
+    async def finish(self) -> None:
+        """Stop writing, so that the outcome is the last write."""
+        if self._writing is not None:
+            self._writing.cancel()
+            await asyncio.gather(self._writing, return_exceptions=True)
+
+    async def _write(self) -> None:
+        while self._latest is not None:
+            latest, self._latest = self._latest, None
+            try:
+                await self._reconciler.write_progress(self._found, latest)
+            except (errors.ApiError, Unreachable) as error:
+                log.debug("cannot write progress: %s", error)
+            await asyncio.sleep(_REPORT_S)
+
+
+def _place_copy(source: Path, target: Path, mode: int) -> None:
+    make_private_dir(target.parent)
+    checkout.copy(source, target, mode=mode)
+
+
+def _place_link(source: Path, target: Path) -> None:
+    if target.exists() or target.is_symlink():
+        if target.is_file() and target.samefile(source):
+            return
+        raise HostError(f'failed to write "{target}": it exists')
+    checkout.link_or_copy(source, target)

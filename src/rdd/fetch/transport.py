@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Entries of the cache as one file, for a machine without a network.
+
+An uncompressed tar archive: `manifest.json`, then one member per entry, named by its digest. It
+is reproducible (sorted, without owners and times). An import trusts nothing but digests: each
+member is hashed while it is copied, and enters the cache only if its name is right.
+"""
+
+import hashlib
+import io
+import json
+import os
+import tarfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from rdd.fetch.cache import Cache, Entry, write_errors
+from rdd.fetch.digests import Digest
+from rdd.fetch.failures import FetchError, FetchFailure
+from rdd.host.errors import HostError
+from rdd.host.files import open_new
+
+_FORMAT = 1
+_MANIFEST = "manifest.json"
+_MANIFEST_BYTES = 16 << 20
+_CHUNK_BYTES = 1 << 20
+
+
+def export_entries(entries: Iterable[Entry], target: Path) -> int:
+    """Write entries to an archive; return their number. Blocking. Raises HostError."""
+    listed = sorted(entries, key=lambda entry: entry.digest)
+    manifest = {
+        "format": _FORMAT,
+        "files": [
+            {
+                "digest": str(entry.digest),
+                "size": entry.path.stat().st_size,
+                "location": entry.location,
+            }
+            for entry in listed
+        ],
+    }
+    partial = target.with_name(f".{target.name}.{os.getpid()}.part")
+    with write_errors(target):
+        try:
+            with (
+                os.fdopen(open_new(partial), "wb") as file,
+                tarfile.open(fileobj=file, mode="w") as tar,
+            ):
+                data = (json.dumps(manifest, indent=1) + "\n").encode()
+                tar.addfile(_member(_MANIFEST, len(data)), io.BytesIO(data))
+                for entry in listed:
+                    with entry.path.open("rb") as content:
+                        size = os.fstat(content.fileno()).st_size
+                        tar.addfile(_member(_member_name(entry.digest), size), content)
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
+    return len(listed)
+
+
+def import_entries(cache: Cache, source: Path) -> list[Digest]:
+    """Add the entries of an archive; return their digests. Blocking. Raises HostError.
+
+    Entries before a damaged one stay: each is verified by itself.
+    """
+    added: list[Digest] = []
+    try:
+        with source.open("rb") as file, tarfile.open(fileobj=file, mode="r:") as tar:
+            locations = _read_manifest(tar, source)
+            listed = {_member_name(digest): digest for digest in locations}
+            while (member := tar.next()) is not None:
+                if member.name not in listed or not member.isreg():
+                    raise _damaged(source, f'"{member.name}" is not a file of its manifest')
+                digest = listed[member.name]
+                if not cache.find(digest):
+                    _import(cache, tar, member, digest, locations[digest])
+                added.append(digest)
+    except tarfile.TarError as error:
+        raise _damaged(source, str(error)) from error
+    except OSError as error:
+        raise HostError.from_os(f'read "{source}"', error) from error
+    if missing := locations.keys() - set(added):
+        raise _damaged(source, f"{len(missing)} of its files are missing")
+    return added
+
+
+def _read_manifest(tar: tarfile.TarFile, source: Path) -> dict[Digest, str]:
+    first = tar.next()
+    if first is None or first.name != _MANIFEST or not first.isreg():
+        raise _damaged(source, f"it does not begin with {_MANIFEST}")
+    if first.size > _MANIFEST_BYTES:
+        raise _damaged(source, f"{_MANIFEST} is larger than {_MANIFEST_BYTES} bytes")
+    content = tar.extractfile(first)
+    assert content is not None  # a regular file
+    try:
+        manifest = json.loads(content.read())
+        if manifest["format"] != _FORMAT:
+            raise _damaged(source, f"its format is {manifest['format']}, supported is {_FORMAT}")
+        return {Digest.parse(one["digest"]): str(one["location"]) for one in manifest["files"]}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _damaged(source, f"{_MANIFEST} is not valid: {error}") from error
+
+
+def _import(
+    cache: Cache, tar: tarfile.TarFile, member: tarfile.TarInfo, digest: Digest, location: str
+) -> None:
+    content = tar.extractfile(member)
+    assert content is not None  # a regular file
+    partial = cache.partial(f"import {digest} {os.getpid()}")
+    hashed = hashlib.new(digest.algorithm)
+    try:
+        with write_errors(partial), os.fdopen(open_new(partial), "wb") as output:
+            while data := content.read(_CHUNK_BYTES):
+                hashed.update(data)
+                output.write(data)
+        if hashed.hexdigest() != digest.hexadecimal:
+            raise FetchError(
+                f'"{member.name}" does not have the digest of its name; it was not imported',
+                FetchFailure.CHECKSUM_MISMATCH,
+            )
+        cache.add(partial, digest, location=location)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _member_name(digest: Digest) -> str:
+    return f"{digest.algorithm}/{digest.hexadecimal}"
+
+
+def _member(name: str, size: int) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.size = size
+    member.mode = 0o444
+    return member
+
+
+def _damaged(source: Path, problem: str) -> HostError:
+    return HostError(f'"{source}" is not an archive of the cache, or damaged: {problem}')

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads below a prefix: single keys, pages at a revision, older changes.
+
+etcd limits a page by the number of keys only. So the number follows the size of the values:
+it is halved when a page is larger than this client accepts, and shrinks before that as pages
+become large, so that no page delays the event loop for long.
+"""
+
+from collections.abc import AsyncIterator, Callable
+
+from rdd.grpc.errors import GrpcError, GrpcFailure, MessageTooLarge, StatusCode
+from rdd.grpc.messages import Message
+from rdd.store.contract import (
+    Compacted,
+    EventType,
+    FutureRevision,
+    HistoryChunk,
+    KeyValue,
+    ScanPage,
+    StoreEvent,
+    StoreUnreachable,
+    Unavailable,
+)
+from rdd.store.etcd import requests
+from rdd.store.etcd.client import EtcdClient
+from rdd.store.etcd.follower import WatchCompacted, read_events
+from rdd.store.etcd.requests import EtcdEvent, EtcdValue
+from rdd.store.keys import NO_END, scan_range
+from rdd.store.retention import Retention
+
+_PAGE = 1_000
+_PAGE_BYTES = 4_000_000
+_CHUNK_EVENTS = 2_000
+
+
+class PrefixReader:
+    """Reads the keys of one store."""
+
+    def __init__(
+        self, client: EtcdClient, retention: Retention, *, revision: Callable[[], int]
+    ) -> None:
+        self._client = client
+        self._retention = retention
+        self._revision = revision
+        self._page_size = _PAGE
+        self.root = f"{client.address.prefix}/keys"
+        base = client.address.prefix
+        self.range = f"{base}/".encode(), f"{base}0".encode()  # "0" follows "/"
+
+    def encode(self, key: str) -> bytes:
+        """Return the key in etcd of a key of the store."""
+        return (self.root + key).encode()
+
+    async def get(self, key: str, revision: int) -> KeyValue | None:
+        """Return the record of a key; revision 0 is the current one. Raises StoreError."""
+        request = requests.range_request(self.encode(key), revision=revision)
+        found = (await self.read(request, revision)).messages(2)
+        return self.record(requests.value_of(found[0])) if found else None
+
+    async def page(self, prefix: str, after: str, limit: int, revision: int) -> ScanPage:
+        """Return a part of a range, at most `limit` keys (0: any number). Raises StoreError."""
+        low, high = scan_range(self.root + prefix, self.root + after if after else "")
+        assert high is not NO_END and isinstance(high, str)
+        while True:
+            size = min(self._page_size, limit) if limit else self._page_size
+            request = requests.range_request(
+                low.encode(), high.encode(), limit=size, revision=revision
+            )
+            try:
+                answer = await self.read(request, revision)
+                break
+            except MessageTooLarge as error:
+                if self._page_size == 1:
+                    raise Unavailable(f"{self._client.address}: {error}") from error
+                self._page_size = max(1, min(size, self._page_size) // 2)
+        records = [self.record(requests.value_of(found)) for found in answer.messages(2)]
+        if sum(len(record.value) for record in records) > _PAGE_BYTES:
+            self._page_size = max(1, len(records) // 2)
+        elif self._page_size < _PAGE:
+            self._page_size = min(_PAGE, self._page_size * 2)
+        return ScanPage(
+            records, revision or requests.header_revision(answer), bool(answer.integer(3))
+        )
+
+    async def pages(self, revision: int = 0) -> AsyncIterator[ScanPage]:
+        """Yield everything below the prefix, at one revision. Raises StoreError."""
+        after, more = "", True
+        while more:
+            page = await self.page("", after, 0, revision)
+            yield page
+            revision, more = page.revision, page.more
+            after = page.records[-1].key if page.records else ""
+
+    async def history(self, prefix: str, after: int, target: int) -> HistoryChunk:
+        """Return changes after a revision, at most up to `target`. Raises StoreError.
+
+        Reads the changes of the whole range and selects: only `meta/head` shows that a
+        revision without a change below the prefix has been reached.
+        """
+        reached = after
+        found: list[StoreEvent] = []
+        try:
+            if reached < target:
+                async with self._client.watch(requests.watch(*self.range, after + 1)) as stream:
+                    async for message in stream:
+                        for event in read_events(message):
+                            reached = max(reached, event.value.modified)
+                            if change := self.event(event):
+                                found.append(change)
+                        if reached >= target or len(found) >= _CHUNK_EVENTS:
+                            break
+        except WatchCompacted as gap:
+            self._retention.advance(gap.compacted)
+            raise Compacted(after, gap.compacted) from None
+        except GrpcFailure as error:
+            raise StoreUnreachable(f"{self._client.address}: {error}") from error
+        return HistoryChunk([event for event in found if event.key.startswith(prefix)], reached)
+
+    async def read(self, request: bytes, revision: int = 0) -> Message:
+        """Make a Range call. Raises StoreError, MessageTooLarge."""
+        try:
+            return Message(await self._client.read(requests.RANGE, request))
+        except GrpcError as error:
+            if error.code == StatusCode.OUT_OF_RANGE:
+                if revision > self._revision():
+                    raise FutureRevision(revision, self._revision()) from None
+                self._retention.advance(revision + 1)
+                raise Compacted(revision, self._retention.compacted) from None
+            raise Unavailable(f"{self._client.address}: {error.message}") from error
+
+    def record(self, value: EtcdValue) -> KeyValue:
+        """Return a value of etcd as a record of the store."""
+        key = value.key.decode()[len(self.root) :]
+        return KeyValue(key, value.value, value.modified, value.created)
+
+    def event(self, event: EtcdEvent) -> StoreEvent | None:
+        """Return a change of an object, None for a record of the store itself."""
+        text = event.value.key.decode()
+        if not text.startswith(self.root):
+            return None
+        previous = event.previous
+        created = event.value.created
+        if event.is_delete:
+            created = previous.created if previous else 0
+        return StoreEvent(
+            EventType.DELETE if event.is_delete else EventType.PUT,
+            text[len(self.root) :],
+            event.value.value,
+            event.value.modified,
+            created,
+            previous.value if previous else None,
+            previous.modified if previous else 0,
+        )

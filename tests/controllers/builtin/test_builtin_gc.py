@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Garbage collection on a real server: all policies and shapes of ownership."""
 
+import asyncio
+
 import pytest
 from tests.controllers.builtin.builtin_world import WIDGETS, World, is_deleting, reference
 
 from rdd.api import errors
 from rdd.api.types import Object
-from rdd.apiserver.http.request import Request
+from rdd.apiserver.http.request import AnyResponse, Request
 from rdd.client.resources import (
     CLUSTER_ROLES,
     CONFIG_MAPS,
@@ -256,6 +258,40 @@ async def test_deleting_a_definition_collects_dependents_of_its_objects(world: W
     widget = await world.create("widget", resource=WIDGETS)
     await world.create("secret", widget, resource=SECRETS)
     await world.client.delete(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com")
+    await world.gone("secret", SECRETS)
+
+
+async def test_collects_when_the_definition_is_deleted_while_its_object_is_read(
+    world: World,
+) -> None:
+    noticed = asyncio.Event()
+
+    def no_watch(request: Request) -> errors.ApiError | None:
+        if request.path.endswith("/widgets"):
+            return errors.ServiceUnavailable("not yet")
+        return None
+
+    async def late_response(request: Request) -> AnyResponse:
+        response = await world.server.handle(request)
+        if request.path.endswith("/widgets/widget"):
+            # The owner exists; the collector gets this response after the deletion.
+            if not noticed.is_set():
+                await world.client.delete(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com")
+                await world.until(
+                    CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com", lambda crd: crd is None
+                )
+                for _ in range(100):
+                    await asyncio.sleep(0)
+            noticed.set()
+        return response
+
+    world.intercepts.append(no_watch)
+    world.behind = late_response
+    await world.start("gc")
+    await world.define_widgets()
+    widget = await world.create("widget", resource=WIDGETS)
+    await world.create("secret", widget, resource=SECRETS)
+    await noticed.wait()
     await world.gone("secret", SECRETS)
 
 

@@ -76,6 +76,8 @@ class GarbageCollector:
         """Resources that have been listed before."""
         self._present: dict[str, tuple[str, str, str, str]] = {}
         """Cache of existing owners: uid → apiVersion, kind, namespace and name."""
+        self._recheck = 0
+        """Number of calls of `_look_again`: a read that began before the last one is stale."""
         self._unseen: set[str] = set()
         """Nodes that the last list did not have: deleted, or no longer relevant."""
         self._incomplete: set[str] = set()
@@ -125,6 +127,7 @@ class GarbageCollector:
 
     def _look_again(self, kind: GroupKind) -> None:
         """Process the dependents of all objects of a kind."""
+        self._recheck += 1
         for uid in self.graph.owned_by_kind(*kind):
             for reference in self.graph.nodes[uid].owners:
                 self._present.pop(reference.uid, None)
@@ -254,12 +257,15 @@ class GarbageCollector:
             await self._report_invalid(reference, node)
             raise _Invalid
         namespace = node.namespace if resource.namespaced else ""
+        recheck = self._recheck
         metadata = await self._metadata(resource, namespace, reference.name)
         if metadata is None or metadata["uid"] != reference.uid:
             if resource.namespaced and await self._is_elsewhere(resource, reference):
                 await self._report_invalid(reference, node)
             return None
-        if reference.uid not in self.graph.deleted:
+        # The owner may have been deleted during the read: then this object is in the queue again,
+        # and a cached owner would end that pass before it reads.
+        if reference.uid not in self.graph.deleted and recheck == self._recheck:
             while len(self._present) >= MAX_PRESENT:
                 del self._present[next(iter(self._present))]
             seen = (reference.api_version, reference.kind, namespace, reference.name)

@@ -45,8 +45,8 @@ class Monitors:
     """One list-and-watch per resource, metadata only.
 
     `on_event` is called for every event that passes `keep`, `on_removed` for resources that are
-    no longer served, `on_deleted` for kinds whose definition was deleted, `on_change` when the set of resources has changed, and `on_complete`
-    whenever all resources have synced.
+    no longer served, `on_deleted` for kinds whose definition was deleted, `on_change` when the
+    set of resources has changed, and `on_complete` whenever all resources have synced.
     """
 
     def __init__(

@@ -5,7 +5,6 @@ The engine is asked itself, whatever the App reports: after a crash of the contr
 engine runs on, and the App is unknown.
 """
 
-import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -185,6 +184,8 @@ def _json(path: Path) -> dict[str, Any] | None:
 
 def _ping(path: Path) -> tuple[int, str]:
     """Return status and reason of the response to a ping. Raises OSError."""
+    import asyncio
+
     from rdd.host import unix_http
 
     response, _body = asyncio.run(unix_http.request(path, "/_ping", timeout_s=_TIMEOUT_S))
@@ -193,6 +194,8 @@ def _ping(path: Path) -> tuple[int, str]:
 
 def _get(path: Path, target: str) -> tuple[int, bytes]:
     """Return status and body of a response of the engine. Raises OSError."""
+    import asyncio
+
     from rdd.host import unix_http
 
     response, body = asyncio.run(

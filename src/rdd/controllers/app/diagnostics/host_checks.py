@@ -5,7 +5,6 @@ Forwards are those that the host agent has at this moment: it is asked over its 
 foreign host agent (Lima's) has no such request, so its last events count.
 """
 
-import asyncio
 import json
 import shutil
 import socket
@@ -26,7 +25,6 @@ from rdd.controllers.app.diagnostics.findings import (
 )
 from rdd.host.errors import HostError
 from rdd.host.files import read_text
-from rdd.host.trash import Trash
 
 if TYPE_CHECKING:
     from rdd.vm.instance_dir import InstanceDirectory
@@ -67,6 +65,8 @@ def _who_listens(forward: "PortForwardState") -> str:
 
 def forwards(machine: "InstanceDirectory") -> "tuple[PortForwardState, ...]":
     """Return the forwards of a machine; empty without a host agent."""
+    import asyncio
+
     from rdd.host import unix_http
     from rdd.vm.lifecycle.observation import Observation
 
@@ -115,6 +115,8 @@ def disk(facts: Facts) -> Finding:
     evidence = f"{path}: {free / _GIB:.1f} GiB free"
     if free >= 5 * _GIB:
         return healthy("Enough", "There is enough free disk space.", evidence)
+    from rdd.host.trash import Trash
+
     if entries := Trash(facts.instance.trash_dirs).entries():
         evidence += f"; the trash has {len(entries)} deleted machines or databases"
     can_prune = facts.engine == "moby" and facts.is_running

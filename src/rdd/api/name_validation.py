@@ -189,6 +189,10 @@ def path_segment_name_errors(name: str, *, is_prefix: bool = False) -> list[str]
     return [f"may not contain '{c}'" for c in "/%" if c in name]
 
 
+is_ordinary_config_key = re.compile(r"[-_a-zA-Z0-9][-._a-zA-Z0-9]{0,252}").fullmatch
+"""Match almost all valid keys at once: a ConfigMap has many, and every write checks them all."""
+
+
 def config_map_key_errors(key: str) -> list[str]:
     """Return errors of a key of a ConfigMap or Secret."""
     errors = []

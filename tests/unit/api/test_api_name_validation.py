@@ -177,3 +177,17 @@ def test_allowed_names_fit_into_urls_and_file_names(
         assert name == name.lower()
         assert set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789-.")
         assert name[0] != "-" and name[-1] not in "-."
+
+
+@given(
+    st.one_of(st.text(max_size=6), st.text(alphabet="ab.-_", max_size=4), st.just("k" * 253))
+    | st.sampled_from(["k" * 254, "key\n", "é", "..", ".", "..k"])
+)
+def test_ordinary_keys_have_no_errors(key: str) -> None:
+    if name_validation.is_ordinary_config_key(key):
+        assert name_validation.config_map_key_errors(key) == []
+
+
+@pytest.mark.parametrize("key", ["k", "KEY_NAME", "key-name", "key.name", "-", "k" * 253])
+def test_common_keys_are_ordinary(key: str) -> None:
+    assert name_validation.is_ordinary_config_key(key)

@@ -11,6 +11,7 @@ from typing import Any
 
 from rdd.api import fielderrors, metadata, name_validation, names
 from rdd.api.fielderrors import FieldError
+from rdd.api.name_validation import is_ordinary_config_key
 from rdd.api.types import Object
 from rdd.apiserver.kinds import tlspair
 from rdd.apiserver.kinds.builtin_strategy import (
@@ -146,13 +147,15 @@ class ConfigMapStrategy(BuiltinStrategy):
         data, binary = obj.get("data") or {}, obj.get("binaryData") or {}
         total = 0
         for key, value in data.items():
-            errors += _key_errors(key, "data")
+            if not is_ordinary_config_key(key):
+                errors += _key_errors(key, "data")
             if key in binary:
                 detail = "duplicate of key present in binaryData"
                 errors.append(fielderrors.invalid(f"data[{key}]", key, detail))
             total += len(value) if value.isascii() else len(value.encode())
         for key, value in binary.items():
-            errors += _key_errors(key, "binaryData")
+            if not is_ordinary_config_key(key):
+                errors += _key_errors(key, "binaryData")
             total += decoded_length(value)
         if total > MAX_DATA_BYTES:
             # Kubernetes uses an empty path for the whole object, which it prints like this.
@@ -196,7 +199,8 @@ class SecretStrategy(BuiltinStrategy):
         data = obj.get("data") or {}
         total = 0
         for key, value in data.items():
-            errors += _key_errors(key, "data")
+            if not is_ordinary_config_key(key):
+                errors += _key_errors(key, "data")
             total += decoded_length(value)
         if total > MAX_DATA_BYTES:
             errors.append(fielderrors.too_long("data", MAX_DATA_BYTES))

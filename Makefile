@@ -2,7 +2,7 @@
 # The developer's interface. Each target is one small script under scripts/.
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev parts dashboard guest-image up down test test-quick test-signals \
-	ci-long test-forms durations lock lint format bench build soak clean
+	ci-long test-forms durations lock catalogue lint format bench build soak clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ durations: setup-dev parts ## measure which test files are slow (tests/durations
 
 lock: setup-dev ## lock the versions of development tools (requirements/dev.txt)
 	@scripts/lock.sh
+
+catalogue: setup-dev ## digests of the catalogue of tools, from the publishers (ARGS=--latest: new versions)
+	@.venv/bin/python scripts/catalogue.py $(ARGS)
 
 lint: setup-dev ## style, types, import layers, dependencies, spelling
 	@scripts/lint.sh

@@ -31,6 +31,8 @@ _OURS = {
     "rdd.cli.commands.app.table",
     "rdd.cli.commands.cache",
     "rdd.cli.commands.cache.table",
+    "rdd.cli.commands.disk",
+    "rdd.cli.commands.disk.table",
     "rdd.cli.framework.dispatch",
     "rdd.cli.commands.engine.table",
     "rdd.cli.framework.entry",

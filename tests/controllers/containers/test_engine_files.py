@@ -251,8 +251,63 @@ async def test_usage_and_prune(docker: Dockerd, client: ClientSession) -> None:
         assert (await answer.json())["deleted"] == ["unused"]
     assert {v["Name"] for v in docker.call("GET", "/volumes")["Volumes"]} == {"used"}
     assert [c["Id"] for c in docker.call("GET", "/containers/json")] == [kept]
-    for wrong in ("", "?what=all", "?what=images&all=maybe"):
+    for wrong in (
+        "", "?what=all", "?what=images&all=maybe", "?what=images&until=soon",
+        "?what=images&until=-1h", "?what=images&label=", "?what=images&label=!a=b",
+    ):  # fmt: skip
         async with client.post(f"/engine/prune{wrong}") as answer:
             assert answer.status == 400
-    async with client.get("/engine/prune?what=images") as answer:
+        await get(client, f"prune{wrong}", 400)
+    for body in ("[]", '{"items": [{"kind": "images"}]}', '{"items": [{"kind": "x", "id": "y"}]}'):
+        async with client.post("/engine/prune", data=body) as answer:
+            assert answer.status == 400
+    async with client.post(
+        "/engine/prune", json={"items": [{"kind": "volumes", "id": "../containers/x"}]}
+    ) as answer:
+        assert answer.status == 400
+    async with client.put("/engine/prune?what=images") as answer:
         assert answer.status == 405
+
+
+async def test_prune_removes_exactly_what_its_preview_lists(
+    docker: Dockerd, client: ClientSession
+) -> None:
+    old = docker.create("old", Labels={"team": "a"}, HostConfig={"Binds": ["data:/v"]})
+    docker.create("other", Labels={"team": "b"})
+    query = "prune?what=containers&what=volumes&all=true&label=team=a"
+    plan = await get(client, query)
+    assert [(item["kind"], item["name"]) for item in plan["items"]] == [("containers", "old")]
+    assert (await get(client, "prune?what=containers&until=1h"))["items"] == []
+    everything = await get(client, "prune?what=containers&what=volumes&what=images&all=true")
+    # The volume and the image are used only by containers that go before them.
+    kinds = [item["kind"] for item in everything["items"]]
+    assert kinds == ["containers", "containers", "images", "volumes"]
+    names = {item["name"] for item in everything["items"]}
+    assert {"old", "other", "data", "busybox:latest"} <= names
+    image = next(item for item in everything["items"] if item["kind"] == "images")
+    assert everything["bytes"] >= image["bytes"] > 0
+
+    docker.create("later")  # after the preview, with the image
+    docker.post(old, "start")
+    async with client.post("/engine/prune?all=true", json=everything) as answer:
+        assert answer.status == 200
+        done = await answer.json()
+    left = {c["Names"][0] for c in docker.call("GET", "/containers/json?all=1")}
+    assert left == {"/old", "/later"}
+    kept = {item["name"]: item["reason"] for item in done["kept"]}
+    assert set(kept) == {"old", "data", "busybox:latest"}
+    assert "in use" in kept["data"]
+
+
+async def test_prune_frees_the_bytes_that_it_reports(
+    docker: Dockerd, client: ClientSession
+) -> None:
+    id_ = docker.run("full", Cmd=["dd", "if=/dev/zero", "of=/x", "bs=1M", "count=3"])
+    docker.post(id_, "wait")
+    plan = await get(client, "prune?what=containers")
+    assert plan["bytes"] >= 3 << 20
+    async with client.post("/engine/prune", json=plan) as answer:
+        done = await answer.json()
+    assert done["deleted"] == [id_]
+    assert done["kept"] == []
+    assert done["reclaimed"] == plan["bytes"]

@@ -372,6 +372,54 @@ def test_help_names_the_flags_of_exec(desktop: World) -> None:
     assert "--interactive" in desktop.rdd("exec", "--help").out
 
 
+def test_disk_shows_and_frees_the_space_of_the_engine(desktop: World, engine: Dockerd) -> None:
+    engine.call("POST", "/volumes/create", {"Name": "precious"})
+    members = {"Labels": {"team": "a"}, "HostConfig": {"Binds": ["scratch:/v"]}}
+    id_ = engine.run("full", Cmd=["dd", "if=/dev/zero", "of=/x", "bs=1M", "count=5"], **members)
+    engine.post(id_, "wait")
+    found = json.loads(desktop.rdd("disk", "-o", "json").out)
+    assert found["engine"]["problem"] == ""
+    rows = {row["name"]: row for row in found["engine"]["items"]}
+    assert set(rows) == {"images", "shared layers", "containers", "volumes", "build cache"}
+    assert rows["containers"]["reclaimableBytes"] >= 5 << 20
+    assert rows["images"]["bytes"] > 0
+    assert "5.0 MiB" in desktop.rdd("disk").out
+
+    preview = desktop.rdd("disk", "prune", "containers", "volumes", "-a", "--dry-run").out
+    assert "container full, 5.0 MiB" in preview
+    assert "volume precious" in preview
+    assert json.loads(
+        desktop.rdd("disk", "prune", "--label=team=b", "--dry-run", "-o", "json").out
+    )["items"] == []  # fmt: skip
+    desktop.until(lambda: id_[:12] in desktop.rdd("ps", "-aq").out)
+    done = desktop.rdd("disk", "prune", "--label=team=a", "--yes")
+    assert "1 items removed, 5.0 MiB freed" in done.out
+    desktop.until(lambda: id_[:12] not in desktop.rdd("ps", "-aq").out)
+    names = {volume["Name"] for volume in engine.call("GET", "/volumes")["Volumes"]}
+    assert {"precious", "scratch"} <= names  # volumes go only if they are named
+    desktop.rdd("disk", "prune", "volumes", "--yes")
+    assert {"precious", "scratch"} <= names  # and those with a name only with --all
+    result = json.loads(desktop.rdd("disk", "prune", "volumes", "-a", "-y", "-o", "json").out)
+    assert result["removed"] >= 2
+    assert engine.call("GET", "/volumes")["Volumes"] in (None, [])
+
+
+def test_disk_prune_asks_and_keeps_everything_without_consent(
+    desktop: World, engine: Dockerd
+) -> None:
+    id_ = engine.create("idle")
+    for answer, code in (("n\r", 1), ("y\r", 0)):
+        done = run_program(
+            ["script", "-qec", f"{desktop.script} disk prune containers", "/dev/null"],
+            env=desktop.environment(),
+            input=answer,
+        )
+        assert done.returncode == code
+        assert "container idle" in done.stdout
+        assert len(engine.call("GET", "/containers/json?all=1")) == code
+    desktop.until(lambda: id_[:12] not in desktop.rdd("ps", "-aq").out)
+
+
 def test_commands_report_that_the_engine_is_not_connected(desktop: World) -> None:
     assert desktop.rdd("images").err == ""
     stopped = {**RUNNING, "status": "False", "reason": "Stopped"}

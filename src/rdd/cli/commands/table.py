@@ -8,6 +8,7 @@ Commands without an implementation have no entry: `rdd` rejects them as unknown.
 
 from rdd.cli.commands.app.table import APP_COMMANDS
 from rdd.cli.commands.cache.table import CACHE
+from rdd.cli.commands.disk.table import DISK
 from rdd.cli.commands.engine.table import ENGINE_COMMANDS
 from rdd.cli.commands.limavm.table import LIMAVM
 from rdd.cli.commands.service.table import SERVICE
@@ -92,6 +93,7 @@ ROOT = Group(
                 ),
             ),
         ),
+        DISK,
         Command(
             "help",
             "rdd.cli.framework.help",

@@ -154,7 +154,7 @@ def _execute(found: Match, call: Call) -> int:
 
         return show(call, found.flags.text("version"))
     raw = isinstance(found.target, Command) and found.target.raw
-    if not isinstance(found.target, Command) or (found.flags.truth("help") and not raw):
+    if not found.target.module or (found.flags.truth("help") and not raw):
         from rdd.cli.framework.help import show_help
 
         show_help(call, found.path, found.target)

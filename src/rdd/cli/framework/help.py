@@ -79,7 +79,8 @@ def _usage(path: Sequence[str], target: Command | Group) -> str:
         start = command_path(path)
         if target is ROOT:
             start += " [--instance NAME]"
-        return f"Usage:\n  {start} COMMAND"
+        alone = f"  {start} [flags]\n" if target.module else ""
+        return f"Usage:\n{alone}  {start} COMMAND"
     words = [*path, target.usage, "" if target.raw else "[flags]"]
     return "Usage:\n  " + command_path([word for word in words if word])
 

@@ -55,6 +55,7 @@ class Group(NamedTuple):
     aliases: tuple[str, ...] = ()
     flags: tuple[Flag, ...] = ()  # of the group itself, not of its members
     visibility: Visibility = "shown"
+    module: str = ""  # where `run` is if the group is a command, too; otherwise it shows its help
 
     def find(self, name: str) -> "Command | Group | None":
         """Return the member with this name or alias."""

@@ -6,6 +6,7 @@ once. Other file systems mounted below a directory are not part of it.
 """
 
 import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -21,9 +22,12 @@ class Usage(NamedTuple):
     """False if a directory could not be read, such as one of a container's user."""
 
 
-def usage(paths: Iterable[Path]) -> Usage:
-    """Return the space that directories and files occupy; missing ones occupy none."""
-    seen: set[tuple[int, int]] = set()
+def usage(paths: Iterable[Path], seen: set[tuple[int, int]] | None = None) -> Usage:
+    """Return the space that directories and files occupy; missing ones occupy none.
+
+    Files with several links that are in `seen` are not counted; those that are counted are added.
+    """
+    seen = set() if seen is None else seen
     total, is_complete = 0, True
     for path in paths:
         try:
@@ -33,6 +37,10 @@ def usage(paths: Iterable[Path]) -> Usage:
         except OSError:
             is_complete = False
             continue
+        if found.st_nlink > 1 and not stat.S_ISDIR(found.st_mode):
+            if (found.st_dev, found.st_ino) in seen:
+                continue
+            seen.add((found.st_dev, found.st_ino))
         device, pending = found.st_dev, [str(path)]
         total += found.st_blocks * _BLOCK_BYTES
         while pending:
@@ -46,16 +54,16 @@ def usage(paths: Iterable[Path]) -> Usage:
             with entries:
                 for entry in entries:
                     try:
-                        stat = entry.stat(follow_symlinks=False)
+                        status = entry.stat(follow_symlinks=False)
                     except OSError:
                         continue
-                    if stat.st_dev != device:
+                    if status.st_dev != device:
                         continue
                     if entry.is_dir(follow_symlinks=False):
                         pending.append(entry.path)
-                    elif stat.st_nlink > 1:
-                        if (stat.st_dev, stat.st_ino) in seen:
+                    elif status.st_nlink > 1:
+                        if (status.st_dev, status.st_ino) in seen:
                             continue
-                        seen.add((stat.st_dev, stat.st_ino))
-                    total += stat.st_blocks * _BLOCK_BYTES
+                        seen.add((status.st_dev, status.st_ino))
+                    total += status.st_blocks * _BLOCK_BYTES
     return Usage(total, is_complete)

@@ -126,7 +126,7 @@ def disk(facts: Facts) -> Finding:
         evidence,
         next_step=facts.rdd("trash empty")
         if entries
-        else f"docker --context {facts.instance.name} system prune --all"
+        else facts.rdd("disk prune --all")
         if can_prune
         else largest_directories(path),
     )

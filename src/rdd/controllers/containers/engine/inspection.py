@@ -5,14 +5,13 @@
     GET  /passthrough/engine/details/<id>     the part of it without secrets, for viewers
     GET  /passthrough/engine/top/<id>         processes
     GET  /passthrough/engine/usage            disk usage
-    POST /passthrough/engine/prune?what=…     remove what is not used
+    GET  /passthrough/engine/prune?what=…     what is not used, and its size
+    POST /passthrough/engine/prune?what=…     remove it, or the items of the body
 
 `details` is a selection, not a removal of known secrets: a member that a later version of the
 engine adds is not shown.
 """
 
-import contextlib
-import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -20,6 +19,8 @@ from typing import Any
 import orjson
 
 from rdd.api.types import Object
+from rdd.base.gotext import parse_duration
+from rdd.controllers.containers.engine import pruning
 from rdd.controllers.containers.engine.endpoints import (
     EndpointError,
     EngineHandle,
@@ -29,8 +30,8 @@ from rdd.controllers.containers.engine.endpoints import (
     engine_failures,
     flag,
 )
-from rdd.engine import Docker, EngineConflict, EngineNotFound
-from rdd.engine.files import HELPER
+from rdd.engine import Docker
+from rdd.http.body import BodyTooLarge
 from rdd.http.exchange import Exchange
 from rdd.http.responses import Response
 from rdd.runtime.passthrough import Handler
@@ -51,15 +52,8 @@ _SHOWN: Mapping[str, Any] = {
 }  # fmt: skip
 _MOUNT = ("Type", "Name", "Source", "Destination", "Mode", "RW")
 _NETWORK = ("NetworkID", "IPAddress", "IPPrefixLen", "Gateway", "MacAddress", "GlobalIPv6Address")
-_NAMED_VOLUMES_STAY = (1, 42)
-"""The API version from which on pruning volumes spares those with a name."""
-_PRUNED = {
-    "containers": ("/containers/prune", "ContainersDeleted"),
-    "images": ("/images/prune", "ImagesDeleted"),
-    "volumes": ("/volumes/prune", "VolumesDeleted"),
-    "networks": ("/networks/prune", "NetworksDeleted"),
-    "build-cache": ("/build/prune", "CachesDeleted"),
-}
+_LARGEST_PLAN_BYTES = 16 << 20
+_ITEM_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,255}").fullmatch
 
 
 class InspectionEndpoints:
@@ -110,51 +104,84 @@ class InspectionEndpoints:
 
     @endpoint
     async def prune(self, exchange: Exchange, rest: str) -> Response | None:
-        """Remove what is not used."""
-        check_method(exchange, "POST")
-        what = exchange.first("what")
-        if what not in _PRUNED:
-            raise EndpointError(
-                400, f"invalid value {what!r} for what: one of {', '.join(_PRUNED)} is required"
-            )
-        everything = flag(exchange, "all", False)
+        """List what is not used, or remove it."""
+        check_method(exchange, "GET", "POST")
+        selection = _selection(exchange)
+        given = await _given_items(exchange) if exchange.method == "POST" else None
+        kinds = _kinds(exchange, required=given is None)
         docker = self._handle.get()
-        path, member = _PRUNED[what]
-        query = {}
         with engine_failures():
-            if what == "images":
-                query["filters"] = json.dumps({"dangling": ["false" if everything else "true"]})
-            elif what == "build-cache" and everything:
-                query["all"] = "true"
-            elif what == "volumes" and await docker.version() >= _NAMED_VOLUMES_STAY:
-                query["filters"] = json.dumps({"all": ["true"]} if everything else {})
-            elif what == "volumes" and not everything:
-                return _json({"deleted": await _prune_anonymous(docker), "reclaimed": 0})
-            found = await docker.call("POST", path, query)
-        deleted = [_deleted(each) for each in found.get(member) or ()]
-        return _json({"deleted": deleted, "reclaimed": found.get("SpaceReclaimed") or 0})
+            if exchange.method != "POST":
+                items = await pruning.plan(docker, kinds, selection)
+                total = sum(item.bytes for item in items)
+                return _json({"items": [item.to_data() for item in items], "bytes": total})
+            items = await pruning.plan(docker, kinds, selection) if given is None else given
+            removed, kept, freed = await pruning.remove(docker, items, selection)
+        return _json(
+            {
+                "deleted": [item.id for item in removed],
+                "kept": [one.to_data() for one in kept],
+                "reclaimed": freed,
+            }
+        )
 
 
-async def _prune_anonymous(docker: Docker) -> list[str]:
-    """Remove unused volumes without a name of their own, as later engines do by themselves."""
-    filters = json.dumps({"dangling": ["true"]})
-    found = await docker.call("GET", "/volumes", {"filters": filters})
-    names = [str(each.get("Name")) for each in found.get("Volumes") or ()]
-    anonymous = [name for name in names if re.fullmatch("[0-9a-f]{64}", name)]
-    for name in anonymous:
-        with contextlib.suppress(EngineConflict, EngineNotFound):
-            await docker.remove_volume(name)
-    return anonymous
+def _kinds(exchange: Exchange, *, required: bool) -> list[pruning.Kind]:
+    """Return the values of `what`. Raises EndpointError."""
+    given = exchange.query.get("what") or ([""] if required else [])
+    found = [kind for kind in pruning.KINDS if kind in given]
+    for what in given:
+        if what not in pruning.KINDS:
+            raise EndpointError(
+                400,
+                f"invalid value {what!r} for what: one of {', '.join(pruning.KINDS)} is required",
+            )
+    return found
+
+
+def _selection(exchange: Exchange) -> pruning.Selection:
+    """Return the filters of a request. Raises EndpointError."""
+    labels = exchange.query.get("label") or []
+    try:
+        for text in labels:
+            pruning.parse_label(text)
+        until = exchange.first("until")
+        until_s = parse_duration(until) if until else 0.0
+    except pruning.InvalidLabel as error:
+        raise EndpointError(400, str(error)) from error
+    except ValueError as error:
+        raise EndpointError(400, f"invalid value {until!r} for until: {error}") from error
+    if until_s < 0:
+        raise EndpointError(400, f"invalid value {until!r} for until: it must not be negative")
+    return pruning.Selection(flag(exchange, "all", False), until_s, labels)
+
+
+async def _given_items(exchange: Exchange) -> list[pruning.Item] | None:
+    """Return the items of the body, as a plan has them; None without. Raises EndpointError."""
+    try:
+        data = await exchange.body.read(limit=_LARGEST_PLAN_BYTES)
+    except BodyTooLarge as error:
+        raise EndpointError(413, "the list of items is too long") from error
+    if not data:
+        return None
+    try:
+        found = orjson.loads(data)["items"]
+        items = [pruning.Item(each["kind"], each["id"], str(each.get("name"))) for each in found]
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise EndpointError(400, 'the body must be {"items": [{"kind", "id"}, …]}') from error
+    for item in items:
+        if item.kind not in pruning.KINDS or not _is_safe(item.id):
+            raise EndpointError(400, f"invalid item {item.kind!r} {item.id!r}")
+    return items
+
+
+def _is_safe(id_: object) -> bool:
+    """Return whether an ID can be part of a path."""
+    return isinstance(id_, str) and bool(_ITEM_ID(id_))
 
 
 def _json(value: object) -> Response:
     return Response(200, orjson.dumps(value), headers=[("Cache-Control", "no-store")])
-
-
-def _deleted(found: Any) -> str:
-    if isinstance(found, dict):  # of an image: `Untagged` or `Deleted`
-        return str(found.get("Untagged") or found.get("Deleted") or "")
-    return str(found)
 
 
 def without_secrets(found: Object) -> Object:
@@ -188,8 +215,8 @@ def _members(value: Any, names: Iterable[str]) -> Object:
 async def disk_usage(docker: Docker) -> Object:
     """Return the space of images, containers, volumes and the build cache."""
     found = await docker.call("GET", "/system/df")
-    images = [each for each in found.get("Images") or () if not _is_helper(each)]
-    containers = [each for each in found.get("Containers") or () if not _is_helper(each)]
+    images = [each for each in found.get("Images") or () if not pruning.is_helper(each)]
+    containers = [each for each in found.get("Containers") or () if not pruning.is_helper(each)]
     users: dict[str, list[str]] = {}
     for each in containers:
         name = str((each.get("Names") or [each.get("Id", "")])[0]).removeprefix("/")
@@ -205,14 +232,14 @@ async def disk_usage(docker: Docker) -> Object:
         for each in found.get("Volumes") or ()
     ]
     cache = found.get("BuildCache") or []
+    layers = found.get("LayersSize") or 0
     return {
         "images": {
             "count": len(images),
-            "size": found.get("LayersSize") or 0,
+            "size": layers,
+            "shared": max(layers - sum(map(pruning.image_bytes, images)), 0),
             "reclaimable": sum(
-                max(each.get("Size", 0) - max(each.get("SharedSize", 0), 0), 0)
-                for each in images
-                if not each.get("Containers")
+                pruning.image_bytes(each) for each in images if not each.get("Containers")
             ),
         },
         "containers": {
@@ -230,11 +257,7 @@ async def disk_usage(docker: Docker) -> Object:
         },
         "buildCache": {
             "count": len(cache),
-            "size": sum(each.get("Size") or 0 for each in cache),
-            "reclaimable": sum(each.get("Size") or 0 for each in cache if not each.get("InUse")),
+            "size": sum(map(pruning.cache_bytes, cache)),
+            "reclaimable": sum(pruning.cache_bytes(one) for one in cache if not one.get("InUse")),
         },
     }
-
-
-def _is_helper(found: Any) -> bool:
-    return HELPER in (found.get("Labels") or {})

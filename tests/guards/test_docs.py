@@ -146,3 +146,9 @@ def test_every_metric_is_described() -> None:
             )
     assert declared
     assert {name for name in declared if not re.search(rf"`{name}[`{{]", pages)} == set()
+
+
+def test_readme_links_every_page() -> None:
+    readme = (TOP / "README.md").read_text()
+    pages = {path.name for path in DOCS.glob("*.md")}
+    assert {name for name in pages if f"](docs/{name})" not in readme} == set()

@@ -93,7 +93,7 @@ class Report:
                 self._versus(name, "p50_ms", row.p50_ms),
                 self._versus(name, "p99_ms", row.p99_ms),
                 self._versus(name, "server_us", row.server_us),
-                f"≥ {row.factor:g}×" if row.factor else "p50 no worse",
+                _promise(row),
                 "yes" if not misses else "**no**",
             ]
             yield f"| {' | '.join(cells)} |"
@@ -115,6 +115,10 @@ class Report:
             yield f"p50 {shown(p50)} ms, reference {shown(row.p50_ms)} ms"
         if row.server_us and cost and cost > reference.CPU_SHARE * row.server_us:
             yield f"{shown(cost)} µs of CPU, reference {shown(row.server_us)} µs"
+        if row.max_us and cost and cost > row.max_us:
+            yield f"{shown(cost)} µs of CPU instead of {row.max_us:g} µs"
+        if row.max_p50_ms and p50 and p50 > row.max_p50_ms:
+            yield f"p50 {shown(p50)} ms instead of {row.max_p50_ms:g} ms"
 
     def _bounds(self, bounds: Sequence[Bound]) -> Iterator[str]:
         has_reference = any(bound.reference for bound in bounds)
@@ -175,6 +179,13 @@ def _median(sources: list[dict[str, Any]], path: tuple[str, ...]) -> float | Non
         if isinstance(value, int | float):
             found.append(float(value))
     return statistics.median(found) if found else None
+
+
+def _promise(row: Row) -> str:
+    parts = [f"≥ {row.factor:g}×"] if row.factor else []
+    parts += [f"≤ {row.max_us:g} µs"] if row.max_us else []
+    parts += [f"p50 ≤ {row.max_p50_ms:g} ms"] if row.max_p50_ms else []
+    return ", ".join(parts)
 
 
 def shown(value: float) -> str:

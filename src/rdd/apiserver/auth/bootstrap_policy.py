@@ -17,7 +17,7 @@ from rdd.api import names
 from rdd.api.types import Object
 from rdd.apiserver.auth import identities
 from rdd.apiserver.auth.authorizer import Lister
-from rdd.apiserver.auth.policy_rules import PolicyRule, RbacRule, compact, covers
+from rdd.apiserver.auth.policy_rules import PolicyRule, RbacRule, compact, uncovered
 
 AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 _API_VERSION = f"{names.RBAC_GROUP}/v1"
@@ -256,5 +256,5 @@ def _merge_aggregation(existing: Object, wanted: Object) -> Object:
 
 
 def _merge_rules(existing: list[PolicyRule], wanted: list[PolicyRule]) -> list[PolicyRule]:
-    missing = covers([RbacRule(r) for r in existing], [RbacRule(r) for r in wanted])
+    missing = uncovered([RbacRule(r) for r in existing], wanted)
     return [*existing, *compact(missing)]

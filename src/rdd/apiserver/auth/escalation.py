@@ -6,7 +6,14 @@ requires every permission of the referenced role (or the verb `bind` on that rol
 run after mutating admission and before validation, where the policy-based storage of Kubernetes
 runs them. An aggregated ClusterRole can collect any rule, so writing one requires all
 permissions.
+
+The comparison of large roles takes long, so `check_escalation` only collects what has to be
+compared, on the event loop, and the caller may run the comparison in a thread. It has a limit,
+because the lists of a rule multiply.
 """
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rdd.api import names
 from rdd.api.errors import Forbidden, InternalError, NotFound
@@ -15,12 +22,14 @@ from rdd.api.types import Object
 from rdd.apiserver.auth.authorizer import AuthorizationAttributes
 from rdd.apiserver.auth.policy_rules import (
     ALL,
+    PolicyRule,
     RbacRule,
+    TooManyCombinations,
     compact,
-    covers,
     describe,
+    policies_of,
     quoted_list,
-    rules_of,
+    uncovered,
 )
 from rdd.apiserver.auth.rbac import RbacAuthorizer
 from rdd.apiserver.http.request import RequestInfo, User
@@ -29,10 +38,60 @@ from rdd.base import gotext
 _ROLES = frozenset({"roles", "clusterroles"})
 _BINDINGS = frozenset({"rolebindings", "clusterrolebindings"})
 
-_EVERYTHING = (
-    RbacRule({"verbs": [ALL], "apiGroups": [ALL], "resources": [ALL]}),
-    RbacRule({"verbs": [ALL], "nonResourceURLs": [ALL]}),
+_EVERYTHING: tuple[PolicyRule, ...] = (
+    {"verbs": [ALL], "apiGroups": [ALL], "resources": [ALL]},
+    {"verbs": [ALL], "nonResourceURLs": [ALL]},
 )
+
+MAX_STEPS = 1_000_000
+"""Steps of a comparison, about half a second."""
+_BYTES_PER_RULE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The rules that a user must hold, and those that the user holds."""
+
+    user: User
+    info: RequestInfo
+    name: str
+    held: Sequence[RbacRule]
+    wanted: Sequence[PolicyRule]
+    resolution_errors: Sequence[str]
+    is_aggregated: bool = False
+
+    @property
+    def size(self) -> int:
+        """Estimate of the bytes that are compared."""
+        return (len(self.held) + len(self.wanted)) * _BYTES_PER_RULE
+
+    def check(self) -> None:
+        """Raise Forbidden if a wanted rule is not held."""
+        try:
+            missing = uncovered(self.held, self.wanted, most=MAX_STEPS)
+        except TooManyCombinations:
+            raise self._forbidden(
+                "its rules have too many combinations of verbs, groups, resources and names to "
+                f"compare them with those of user {gotext.quote(self.user.name)}; "
+                'write fewer rules, or have it written by a user with the verb "escalate"'
+            ) from None
+        if missing:
+            raise self._forbidden(self._not_held(missing))
+        if self.is_aggregated and uncovered(self.held, _EVERYTHING):
+            raise self._forbidden("must have cluster-admin privileges to use an aggregationRule")
+
+    def _not_held(self, missing: list[PolicyRule]) -> str:
+        lines = sorted({describe(policy) for policy in compact(missing)})
+        why = (
+            f"user {gotext.quote(self.user.name)} (groups={quoted_list(self.user.groups)}) is "
+            "attempting to grant RBAC permissions not currently held:\n" + "\n".join(lines)
+        )
+        if self.resolution_errors:
+            why += f"; resolution errors: [{aggregate(self.resolution_errors)}]"
+        return why
+
+    def _forbidden(self, why: str) -> Forbidden:
+        return Forbidden.to_object(self.info.resource, names.RBAC_GROUP, self.name, why)
 
 
 def check_escalation(
@@ -42,54 +101,50 @@ def check_escalation(
     info: RequestInfo,
     obj: Object,
     old: Object | None = None,
-) -> None:
-    """Raise Forbidden unless the user may write this RBAC object; accept other resources.
+) -> Comparison | None:
+    """Return what to compare before the user may write this RBAC object; None: nothing.
 
     `info` belongs to the request, `old` is the stored object of an update.
     """
     if info.group != names.RBAC_GROUP or user.is_master or info.subresource:
-        return
+        return None
     if info.resource in _ROLES:
-        _check_role(rbac, user, info, obj, old)
-    elif info.resource in _BINDINGS:
-        _check_binding(rbac, user, info, obj, old)
+        return _check_role(rbac, user, info, obj, old)
+    if info.resource in _BINDINGS:
+        return _check_binding(rbac, user, info, obj, old)
+    return None
 
 
 def _check_role(
     rbac: RbacAuthorizer, user: User, info: RequestInfo, obj: Object, old: Object | None
-) -> None:
+) -> Comparison | None:
     may_escalate = AuthorizationAttributes(
         user, "escalate",
         group=names.RBAC_GROUP, version=ALL, resource=info.resource,
         name=info.name, namespace=info.namespace,
     )  # fmt: skip
     if rbac.authorize(may_escalate).allowed or _changes_only_gc_fields(obj, old):
-        return
-    name = str(obj["metadata"].get("name") or "")
-    _confirm(rbac, user, info, name, rules_of(obj))
-    if obj.get("aggregationRule") or (old is not None and old.get("aggregationRule")):
-        held, _ = rbac.rules_for(user, info.namespace)
-        if covers(held, _EVERYTHING):
-            why = "must have cluster-admin privileges to use an aggregationRule"
-            raise Forbidden.to_object(info.resource, names.RBAC_GROUP, name, why)
+        return None
+    is_aggregated = bool(obj.get("aggregationRule") or (old and old.get("aggregationRule")))
+    return _comparison(rbac, user, info, obj, policies_of(obj), is_aggregated=is_aggregated)
 
 
 def _check_binding(
     rbac: RbacAuthorizer, user: User, info: RequestInfo, obj: Object, old: Object | None
-) -> None:
+) -> Comparison | None:
     if _changes_only_gc_fields(obj, old):
-        return
+        return None
     role_ref = obj.get("roleRef") or {}
     if _may_bind(rbac, user, role_ref, info.namespace):
-        return
+        return None
     try:
-        rules = rbac.referenced_rules(role_ref, info.namespace)
+        wanted = rbac.referenced_policies(role_ref, info.namespace)
     except ValueError as e:
         raise InternalError(str(e), reason="") from e
-    if rules is None:
+    if wanted is None:
         # Kubernetes names the binding's resource here, not the role's.
         raise NotFound.of(info.resource, names.RBAC_GROUP, str(role_ref.get("name") or ""))
-    _confirm(rbac, user, info, str(obj["metadata"].get("name") or ""), rules)
+    return _comparison(rbac, user, info, obj, wanted)
 
 
 def _may_bind(rbac: RbacAuthorizer, user: User, role_ref: Object, namespace: str) -> bool:
@@ -104,28 +159,23 @@ def _may_bind(rbac: RbacAuthorizer, user: User, role_ref: Object, namespace: str
     return rbac.authorize(attributes).allowed
 
 
-def _confirm(
-    rbac: RbacAuthorizer, user: User, info: RequestInfo, name: str, wanted: list[RbacRule]
-) -> None:
-    held, _ = rbac.rules_for(user, info.namespace)
-    missing = covers(held, wanted)
-    if missing:
-        lines = sorted({describe(policy) for policy in compact(missing)})
-        why = (
-            f"user {gotext.quote(user.name)} (groups={quoted_list(user.groups)}) is attempting "
-            "to grant RBAC permissions not currently held:\n" + "\n".join(lines)
-        )
-        errors = _resolution_errors(rbac, user, info)
-        if errors:
-            why += f"; resolution errors: [{aggregate(errors)}]"
-        raise Forbidden.to_object(info.resource, names.RBAC_GROUP, name, why)
-
-
-def _resolution_errors(rbac: RbacAuthorizer, user: User, info: RequestInfo) -> list[str]:
-    """Return the errors of resolving the user's rules, worded for the resource of the request."""
-    _, errors = rbac.rules_for(user, info.namespace)
+def _comparison(
+    rbac: RbacAuthorizer,
+    user: User,
+    info: RequestInfo,
+    obj: Object,
+    wanted: list[PolicyRule],
+    *,
+    is_aggregated: bool = False,
+) -> Comparison:
+    held, errors = rbac.rules_for(user, info.namespace)
+    # The errors are worded for the resource of the request.
     what = f"{info.resource}.{names.RBAC_GROUP}"
-    return [what + e.partition(names.RBAC_GROUP)[2] if names.RBAC_GROUP in e else e for e in errors]
+    errors = [
+        what + e.partition(names.RBAC_GROUP)[2] if names.RBAC_GROUP in e else e for e in errors
+    ]
+    name = str(obj["metadata"].get("name") or "")
+    return Comparison(user, info, name, held, wanted, errors, is_aggregated)
 
 
 _GC_FIELDS = ("finalizers", "managedFields", "ownerReferences", "selfLink")

@@ -8,12 +8,14 @@ single rule of the author must cover each atom, exactly as `Covers` of Kubernete
 is a literal text, as in Kubernetes, and only `*` and `*/scale` are wildcards.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from rdd.base import gotext
 
 ALL = "*"
+_STEPS_PER_ATOM = 50
+"""Cost of an atom that is not covered: it is kept, and listed in the error."""
 
 PolicyRule = dict[str, Any]
 """A PolicyRule in the JSON form of a Role."""
@@ -62,74 +64,126 @@ class RbacRule:
         return path in self.urls or path.startswith(self.url_prefixes)
 
 
-def rules_of(role: dict[str, Any]) -> list[RbacRule]:
-    """Return the rules of a Role or ClusterRole."""
-    return [RbacRule(policy) for policy in role.get("rules") or ()]
+def policies_of(role: dict[str, Any]) -> list[PolicyRule]:
+    """Return the rules of a Role or ClusterRole as they are written."""
+    policies: list[PolicyRule] = role.get("rules") or []
+    return policies
 
 
-def covers(owner: Iterable[RbacRule], wanted: Iterable[RbacRule]) -> list[RbacRule]:
-    """Return the atoms of `wanted` that no rule of `owner` covers; empty means covered."""
-    owner = list(owner)
-    return [
-        atom
-        for rule in wanted
-        for atom in breakdown(rule)
-        if not any(_covers_atom(held, atom) for held in owner)
-    ]
+class TooManyCombinations(Exception):
+    """Rules have too many combinations of verb, group, resource and name to compare them."""
 
 
-def breakdown(rule: RbacRule) -> list[RbacRule]:
-    """Split a rule into rules with one verb and one group, resource and name, or one URL, each."""
-    policy = rule.policy
-    verbs: Sequence[str] = policy.get("verbs") or ()
-    names: Sequence[str] = policy.get("resourceNames") or ()
-    atoms: list[PolicyRule] = []
-    for group in policy.get("apiGroups") or ():
-        for resource in policy.get("resources") or ():
+def uncovered(
+    owner: Iterable[RbacRule], wanted: Iterable[PolicyRule], *, most: int | None = None
+) -> list[PolicyRule]:
+    """Return the atoms of `wanted` that no rule of `owner` covers; empty means covered.
+
+    Raises TooManyCombinations when that takes more than `most` steps (None: no limit). A rule of a
+    few kilobytes can have millions of combinations, because its lists multiply.
+    """
+    held = _HeldRules(owner, most)
+    return [atom for policy in wanted for atom in held.missing(policy)]
+
+
+class _HeldRules:
+    """The rules of an author, by resource and by URL.
+
+    Whether they cover a verb on a resource of a group is decided once, and the names of all rules
+    that do are merged: 20,000 rules that differ only in their names cost one pass.
+    """
+
+    def __init__(self, rules: Iterable[RbacRule], most: int | None) -> None:
+        self._left = most
+        self._by_resource: dict[str, list[RbacRule]] = {}
+        self._with_urls: list[RbacRule] = []
+        self._names: dict[tuple[str, str, str], frozenset[str] | None] = {}
+        for rule in rules:
+            for resource in rule.resources:
+                self._by_resource.setdefault(resource, []).append(rule)
+            if rule.urls:
+                self._with_urls.append(rule)
+
+    def missing(self, policy: PolicyRule) -> Iterator[PolicyRule]:
+        """Yield the atoms of a rule that are not covered."""
+        verbs: Sequence[str] = policy.get("verbs") or ()
+        names: Sequence[str] = policy.get("resourceNames") or ()
+        for group in policy.get("apiGroups") or ():
+            for resource in policy.get("resources") or ():
+                for verb in verbs:
+                    covered = self._covered_names(verb, group, resource)
+                    if covered is None:
+                        continue
+                    atom = {"apiGroups": [group], "resources": [resource], "verbs": [verb]}
+                    if not names:
+                        yield self._atom(atom)
+                    self._spend(len(names))
+                    for name in names:
+                        if name not in covered:
+                            yield self._atom({**atom, "resourceNames": [name]})
+        for url in policy.get("nonResourceURLs") or ():
             for verb in verbs:
-                atom = {"apiGroups": [group], "resources": [resource], "verbs": [verb]}
-                atoms += [{**atom, "resourceNames": [n]} for n in names] if names else [atom]
-    for url in policy.get("nonResourceURLs") or ():
-        atoms += [{"nonResourceURLs": [url], "verbs": [verb]} for verb in verbs]
-    return [RbacRule(atom) for atom in atoms]
+                self._spend(len(self._with_urls) + 1)
+                if not any(
+                    _has_verb(held, verb) and _covers_url(held, url) for held in self._with_urls
+                ):
+                    yield self._atom({"nonResourceURLs": [url], "verbs": [verb]})
+
+    def _covered_names(self, verb: str, group: str, resource: str) -> frozenset[str] | None:
+        """Return the names for which a verb is allowed on a resource; None: for all."""
+        key = (verb, group, resource)
+        if key not in self._names:
+            self._names[key] = self._find_names(verb, group, resource)
+        self._spend(1)
+        return self._names[key]
+
+    def _find_names(self, verb: str, group: str, resource: str) -> frozenset[str] | None:
+        names: set[str] = set()
+        _, slash, subresource = resource.partition("/")
+        # A wildcard that is asked for is a literal text, as any other resource.
+        for place in dict.fromkeys((ALL, resource, *([f"*/{subresource}"] if slash else ()))):
+            rules = self._by_resource.get(place, ())
+            self._spend(len(rules))
+            for held in rules:
+                if not _has_verb(held, verb) or not (group in held.groups or ALL in held.groups):
+                    continue
+                if not held.names:
+                    return None
+                self._spend(len(held.names))
+                names |= held.names
+        return frozenset(names)
+
+    def _atom(self, atom: PolicyRule) -> PolicyRule:
+        self._spend(_STEPS_PER_ATOM)
+        return atom
+
+    def _spend(self, steps: int) -> None:
+        if self._left is not None:
+            self._left -= steps
+            if self._left < 0:
+                raise TooManyCombinations
 
 
-def _covers_atom(held: RbacRule, atom: RbacRule) -> bool:
-    if ALL not in held.verbs and not atom.verbs <= held.verbs:
-        return False
-    if atom.urls:
-        return all(_covers_url(held, url) for url in atom.urls)
-    if ALL not in held.groups and not atom.groups <= held.groups:
-        return False
-    if not all(_covers_resource(held, resource) for resource in atom.resources):
-        return False
-    return not held.names or (bool(atom.names) and atom.names <= held.names)
-
-
-def _covers_resource(held: RbacRule, resource: str) -> bool:
-    if ALL in held.resources or resource in held.resources:
-        return True
-    _, slash, subresource = resource.partition("/")
-    return bool(slash) and f"*/{subresource}" in held.resources
+def _has_verb(held: RbacRule, verb: str) -> bool:
+    return verb in held.verbs or ALL in held.verbs
 
 
 def _covers_url(held: RbacRule, url: str) -> bool:
     return url in held.urls or url.startswith(held.url_prefixes)
 
 
-def compact(atoms: Iterable[RbacRule]) -> list[PolicyRule]:
+def compact(atoms: Iterable[PolicyRule]) -> list[PolicyRule]:
     """Merge atoms into one rule per group, resource and name, with all its verbs."""
     rest: list[PolicyRule] = []
     by_resource: dict[tuple[str, ...], PolicyRule] = {}
-    for atom in atoms:
-        policy = atom.policy
+    for policy in atoms:
         if policy.get("nonResourceURLs"):
             rest.append(policy)
             continue
         key = (policy["apiGroups"][0], policy["resources"][0], *(policy.get("resourceNames") or ()))
-        merged = by_resource.setdefault(key, {**policy, "verbs": []})
-        merged["verbs"] += [verb for verb in policy["verbs"] if verb not in merged["verbs"]]
-    return [*rest, *by_resource.values()]
+        merged = by_resource.setdefault(key, {**policy, "verbs": {}})
+        merged["verbs"].update(dict.fromkeys(policy["verbs"]))
+    return [*rest, *({**merged, "verbs": list(merged["verbs"])} for merged in by_resource.values())]
 
 
 _DESCRIBED = (

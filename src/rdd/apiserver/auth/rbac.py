@@ -18,7 +18,7 @@ from rdd.api.errors import Forbidden
 from rdd.api.fielderrors import aggregate
 from rdd.apiserver.auth import identities
 from rdd.apiserver.auth.authorizer import AuthorizationAttributes, Decision, Lister
-from rdd.apiserver.auth.policy_rules import RbacRule, rules_of
+from rdd.apiserver.auth.policy_rules import PolicyRule, RbacRule, policies_of
 from rdd.apiserver.http.request import User
 from rdd.base import gotext
 
@@ -114,7 +114,9 @@ class RbacAuthorizer:
         cached = self._rules(user, namespace)
         return [rule for rule, _ in cached.rules], list(cached.errors)
 
-    def referenced_rules(self, role_ref: dict[str, Any], namespace: str) -> list[RbacRule] | None:
+    def referenced_policies(
+        self, role_ref: dict[str, Any], namespace: str
+    ) -> list[PolicyRule] | None:
         """Return the rules of the role that a binding references; None if the role does not exist.
 
         Raises ValueError if the reference is not to a role.
@@ -126,7 +128,7 @@ class RbacAuthorizer:
             role = self._lister.get("clusterroles", "", name)
         else:
             raise ValueError(f"unsupported role reference kind: {gotext.quote(str(kind or ''))}")
-        return None if role is None else rules_of(role)
+        return None if role is None else policies_of(role)
 
     def _rules(self, user: User, namespace: str) -> _UserRules:
         revision = self._lister.revision
@@ -179,13 +181,13 @@ class RbacAuthorizer:
 
     def _resolve(self, role_ref: dict[str, Any], namespace: str) -> tuple[list[RbacRule], str]:
         try:
-            rules = self.referenced_rules(role_ref, namespace)
+            policies = self.referenced_policies(role_ref, namespace)
         except ValueError as e:
             return [], str(e)
-        if rules is None:
+        if policies is None:
             name = gotext.quote(str(role_ref.get("name") or ""))
             return [], f"{role_ref['kind'].lower()}.{names.RBAC_GROUP} {name} not found"
-        return rules, ""
+        return [RbacRule(policy) for policy in policies], ""
 
 
 def _subjects(binding: dict[str, Any], namespace: str) -> Iterator[tuple[tuple[str, str], str]]:

@@ -398,7 +398,7 @@ async def _mutate(
         obj = resource.decoder.decode(attributes.object, [])
         resource.strategy.normalise(obj)
         warnings += metadata.deduplicate_owner_references(metadata_of(obj), after_admission=True)
-    _check_escalation(write, obj, old)
+    await _check_escalation(write, obj, old)
     return attributes, obj
 
 
@@ -437,13 +437,15 @@ def _without_zero(obj: Object, path: tuple[str, ...]) -> Object:
     return new
 
 
-def _check_escalation(write: Write, obj: Object, old: Object | None) -> None:
+async def _check_escalation(write: Write, obj: Object, old: Object | None) -> None:
     authorizer = write.core.rbac
     if authorizer is None or write.request.user.is_master:
         return
-    escalation.check_escalation(
+    comparison = escalation.check_escalation(
         authorizer, write.request.user, info=write.request.info, obj=obj, old=old
     )
+    if comparison is not None:
+        await offload.run(comparison.size, comparison.check)
 
 
 _STATUS = frozenset({"status"})

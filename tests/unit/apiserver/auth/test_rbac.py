@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from tests.unit.apiserver.auth.identity_world import World, account, group, rule, user
 
 from rdd.apiserver.auth.authorizer import AuthorizationAttributes, Decision
-from rdd.apiserver.auth.policy_rules import PolicyRule, RbacRule, compact, covers, describe
+from rdd.apiserver.auth.policy_rules import PolicyRule, RbacRule, compact, describe, uncovered
 from rdd.apiserver.auth.rbac import RbacAuthorizer, forbidden_error
 from rdd.apiserver.http.request import ANONYMOUS, User
 
@@ -235,7 +235,7 @@ def test_denial_is_worded_as_kubernetes_does(
     assert (error.code, error.message, error.details) == (403, message, details)
 
 
-# --- covers() against a model: rules over a tiny universe as the set of allowed requests
+# --- uncovered() against a model: rules over a tiny universe as the set of allowed requests
 
 
 VERBS = ("get", "list", "watch")
@@ -294,7 +294,7 @@ def test_covered_rules_allow_nothing_that_the_owner_may_not(
     owner: list[PolicyRule], wanted: list[PolicyRule]
 ) -> None:
     held = set().union(*map(model, owner)) if owner else set()
-    missing = covers(map(RbacRule, owner), map(RbacRule, wanted))
+    missing = uncovered(map(RbacRule, owner), wanted)
     requested = set().union(*map(model, wanted)) if wanted else set()
     if not missing:
         assert requested <= held
@@ -309,7 +309,7 @@ def test_one_rule_covers_another_exactly_when_it_allows_all_of_it(
     owner: PolicyRule, wanted: PolicyRule
 ) -> None:
     # The universe has a verb, a group and a resource that only wildcards match.
-    is_covered = not covers([RbacRule(owner)], [RbacRule(wanted)])
+    is_covered = not uncovered([RbacRule(owner)], [wanted])
     assert is_covered is (model(wanted) <= model(owner))
 
 
@@ -329,11 +329,11 @@ def test_rule_matches_the_model(policy: PolicyRule) -> None:
 
 def test_missing_permissions_are_merged_by_resource() -> None:
     wanted = [
-        RbacRule(rule("get list", "secrets pods")),
-        RbacRule(rule("get", "secrets", resourceNames=["a"])),
-        RbacRule(rule("get", nonResourceURLs=["/x"])),
+        rule("get list", "secrets pods"),
+        rule("get", "secrets", resourceNames=["a"]),
+        rule("get", nonResourceURLs=["/x"]),
     ]
-    missing = covers([RbacRule(rule("get", "pods"))], wanted)
+    missing = uncovered([RbacRule(rule("get", "pods"))], wanted)
     assert sorted(map(describe, compact(missing))) == [
         '{APIGroups:[""], Resources:["pods"], Verbs:["list"]}',
         '{APIGroups:[""], Resources:["secrets"], ResourceNames:["a"], Verbs:["get"]}',

@@ -30,7 +30,9 @@ def attempt(
     if old is not None:
         path += f"/{old['metadata']['name']}"
     info = parse_path("POST" if old is None else "PUT", path)
-    check_escalation(RbacAuthorizer(world), who, info=info, obj=obj, old=old)
+    comparison = check_escalation(RbacAuthorizer(world), who, info=info, obj=obj, old=old)
+    if comparison is not None:
+        comparison.check()
 
 
 def denial(world: World, resource: str, obj: Object, **options: Any) -> ApiError:
@@ -195,3 +197,38 @@ def test_aggregated_role_collects_rules_by_selector_and_name_without_duplicates(
 
 def test_role_without_aggregation_has_no_aggregated_rules() -> None:
     assert aggregated_rules(labelled("a", {}), []) is None
+
+
+def test_twenty_thousand_names_are_compared_in_one_pass() -> None:
+    rules = [rule("get", "configmaps", resourceNames=[f"n{i}"]) for i in range(20_000)]
+    world = world_of_ann(*rules)
+    attempt(world, "roles", role("new", *rules), namespace="ns")
+    extra = rule("get", "configmaps", resourceNames=["other"])
+    error = denial(world, "roles", role("new", *rules, extra), namespace="ns")
+    assert error.message.endswith('ResourceNames:["other"], Verbs:["get"]}')
+
+
+_WORDS = [f"w{i}" for i in range(200)]
+_LARGE = {"verbs": _WORDS, "apiGroups": _WORDS, "resources": _WORDS}
+
+
+@pytest.mark.parametrize(
+    ("held", "wanted"),
+    [
+        pytest.param(rule("get", "pods"), _LARGE, id="nothing held"),
+        pytest.param(
+            rule("*", "*", "*", resourceNames=_WORDS),
+            {**_LARGE, "resourceNames": _WORDS},
+            id="names held",
+        ),
+        pytest.param(
+            rule("get", nonResourceURLs=_WORDS),
+            {"verbs": _WORDS, "nonResourceURLs": [f"/{i}" for i in range(20_000)]},
+            id="URLs",
+        ),
+    ],
+)
+def test_rules_whose_lists_multiply_are_refused(held: Object, wanted: Object) -> None:
+    error = denial(world_of_ann(held), "roles", role("new", wanted), namespace="ns")
+    assert isinstance(error, Forbidden)
+    assert "too many combinations of verbs, groups, resources and names" in error.message

@@ -53,7 +53,9 @@ elif [ -n "${RDD_UNLOCKED:-}" ]; then
     pip install --upgrade 'pip>=25.1' # dependency groups
     pip install --editable . --group dev
 else
-    if ! pip install --require-hashes --only-binary :all: --requirement "$lock"; then
+    # The lock is complete. With dependency resolution pip would prefer a newer release, without a
+    # hash here, for a requirement with extras (`httpx2[ws]>=0.28`), and fail as soon as one appears.
+    if ! pip install --require-hashes --no-deps --only-binary :all: --requirement "$lock"; then
         {
             echo "The versions of $lock cannot be installed:"
             .venv/bin/python -c 'import platform as p; print(" ", p.python_implementation(), p.python_version(), p.platform())'
@@ -64,6 +66,7 @@ else
     fi
     # The build backend is locked, too: no isolated environment with another one.
     pip install --no-deps --no-build-isolation --editable .
+    pip check # nothing that a locked package needs is missing from the lock
 fi
 # Start-up time is a feature; bytecode must exist even where PYTHONDONTWRITEBYTECODE is set.
 .venv/bin/python -m compileall -q src/rdd

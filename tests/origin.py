@@ -47,6 +47,8 @@ class Origin:
         return await self._send(request)
 
     async def _send(self, request: web.Request) -> web.StreamResponse:
+        if self.etag and request.headers.get("If-None-Match") == self.etag:
+            return web.Response(status=304, headers={"ETag": self.etag})
         start = 0
         wanted_range = request.headers.get("Range") if self.has_ranges else None
         if wanted_range and request.headers.get("If-Range", self.etag) == self.etag:

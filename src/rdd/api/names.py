@@ -18,7 +18,9 @@ ENGINE_PREFIX = f"engine.{DOMAIN}"
 """Not a group: the prefix of annotations and finalizers of mirrored objects."""
 MACHINE_GROUPS = frozenset({APP_GROUP, CONTAINERS_GROUP, LIMA_GROUP})
 """Groups whose objects stand for things of one machine."""
-MACHINE_RESOURCES = frozenset({(RDD_GROUP, "checkouts"), (RDD_GROUP, "resources")})
+MACHINE_RESOURCES = frozenset(
+    {(RDD_GROUP, "checkouts"), (RDD_GROUP, "resources"), (RDD_GROUP, "urlmonitors")}
+)
 """Further resources of that kind."""
 VERSION = "v1alpha1"
 """The version of all kinds of this project."""

@@ -48,6 +48,7 @@ ENTRIES: tuple[ControllerEntry, ...] = (
     ),
     ControllerEntry("hostinfo", RDD, "rdd.controllers.rdd.hostinfo:hostinfo"),
     ControllerEntry("resource", RESOURCES, "rdd.controllers.resources.controller:resource"),
+    ControllerEntry("urlmonitor", RESOURCES, "rdd.controllers.resources.controller:urlmonitor"),
     ControllerEntry("app", APP, "rdd.controllers.app.app:app", needs=("limavm", "engine")),
     ControllerEntry("demo", APP, "rdd.controllers.app.demo:demo"),
     ControllerEntry("k3s-versions", APP, "rdd.controllers.app.k3s_versions:k3s_versions"),

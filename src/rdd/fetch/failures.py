@@ -26,6 +26,7 @@ class FetchFailure(StrEnum):
     REJECTED = "Rejected"  # another status 4xx
     SERVER_ERROR = "ServerError"  # 5xx, and 429
     CHECKSUM_MISMATCH = "ChecksumMismatch"
+    TOO_LARGE = "TooLarge"  # larger than what is read into memory
     NO_CHECKSUM = "NoChecksum"  # the publisher's checksum file does not list it
     INVALID_SOURCE = "InvalidSource"
     DISK_FULL = "DiskFull"
@@ -39,6 +40,7 @@ _REASONS = {
     FetchFailure.NOT_FOUND: FailureReason.INVALID_SOURCE,
     FetchFailure.REJECTED: FailureReason.INVALID_SOURCE,
     FetchFailure.CHECKSUM_MISMATCH: FailureReason.INVALID_SOURCE,
+    FetchFailure.TOO_LARGE: FailureReason.INVALID_SOURCE,
     FetchFailure.NO_CHECKSUM: FailureReason.INVALID_SOURCE,
     FetchFailure.INVALID_SOURCE: FailureReason.INVALID_SOURCE,
     FetchFailure.DISK_FULL: FailureReason.DISK_FULL,
@@ -54,9 +56,12 @@ class FetchError(HostError):
         failure: FetchFailure,
         *,
         reason: FailureReason | None = None,
+        status: int = 0,
     ) -> None:
         super().__init__(message, reason=reason or _REASONS.get(failure))
         self.failure = failure
+        self.status = status
+        """The HTTP status of the response; 0 without one."""
 
 
 class SourceUnreachable(FetchError):
@@ -67,11 +72,12 @@ def from_status(url: str, status: int, phrase: str) -> FetchError:
     """Return the error of a response that is not the file."""
     text = f'failed to download "{url}": the server answered {status} {phrase}'
     if status >= 500 or status == 429:
-        return SourceUnreachable(text, FetchFailure.SERVER_ERROR)
+        return SourceUnreachable(text, FetchFailure.SERVER_ERROR, status=status)
     if status == 407:
         return _proxy_authentication(url)
     is_missing = status in (404, 410)
-    return FetchError(text, FetchFailure.NOT_FOUND if is_missing else FetchFailure.REJECTED)
+    failure = FetchFailure.NOT_FOUND if is_missing else FetchFailure.REJECTED
+    return FetchError(text, failure, status=status)
 
 
 def from_connection(url: str, error: Exception) -> FetchError:
@@ -142,6 +148,7 @@ def _proxy_authentication(url: str) -> FetchError:
         f'failed to download "{url}": the proxy requires a user name and a password (407); '
         "set them in the URL of the proxy",
         FetchFailure.PROXY_AUTHENTICATION,
+        status=407,
     )
 
 

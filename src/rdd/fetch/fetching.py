@@ -9,7 +9,6 @@ import os
 import shutil
 from pathlib import Path
 
-from rdd.fetch import failures
 from rdd.fetch.cache import Cache, LocationRecord, write_errors
 from rdd.fetch.digests import Digest, find_checksum
 from rdd.fetch.download import Download
@@ -18,6 +17,7 @@ from rdd.fetch.failures import FetchError, FetchFailure
 from rdd.fetch.locks import in_thread, locked
 from rdd.fetch.network import Network
 from rdd.fetch.progress import Progress, Report
+from rdd.fetch.small import read_small
 from rdd.host.errors import FailureReason, HostError
 
 _CHECKSUM_BYTES = 1 << 20
@@ -48,24 +48,12 @@ async def fetch(
 
 async def published_digest(url: str, name: str, *, network: Network = _DIRECT) -> Digest:
     """Return the digest that a publisher's checksum file lists for a file. Raises FetchError."""
-    import aiohttp
-
-    actual_url = network.resolve(url)
-    try:
-        async with (
-            network.session() as session,
-            session.get(actual_url, **network.options(actual_url)) as response,
-        ):
-            if response.status != 200:
-                phrase = response.reason or ""
-                raise failures.from_status(actual_url, response.status, phrase)
-            data = await response.content.read(_CHECKSUM_BYTES)
-    except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        raise failures.from_connection(actual_url, error) from error
-    found = find_checksum(data.decode("utf-8", "replace"), name)
+    response = await read_small(url, limit_bytes=_CHECKSUM_BYTES, network=network)
+    found = find_checksum(response.content.decode("utf-8", "replace"), name)
     if found is None:
         raise FetchError(
-            f'the checksum file "{actual_url}" does not list "{name}"', FetchFailure.NO_CHECKSUM
+            f'the checksum file "{network.resolve(url)}" does not list "{name}"',
+            FetchFailure.NO_CHECKSUM,
         )
     return found
 

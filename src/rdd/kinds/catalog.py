@@ -30,6 +30,7 @@ from rdd.kinds.limavm import LimaVM
 from rdd.kinds.network import Network, NetworkCreateRequest
 from rdd.kinds.notary import Notary
 from rdd.kinds.resource import Checkout, Resource
+from rdd.kinds.urlmonitor import URLMonitor
 from rdd.kinds.volume import Volume, VolumeCreateRequest
 
 Kinds = tuple[type[Kind], ...]
@@ -55,6 +56,7 @@ _OF_CONTROLLERS: dict[str, Kinds] = {
     "configmapreplicaset": (ConfigMapReplicaSet,),
     "hostinfo": (HostInfo,),
     "resource": (Resource, Checkout),
+    "urlmonitor": (URLMonitor,),
 }
 
 ALL: Kinds = tuple(kind for kinds in _OF_CONTROLLERS.values() for kind in kinds)

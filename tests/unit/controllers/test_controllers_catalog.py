@@ -20,7 +20,7 @@ GROUPS: dict[str, set[str]] = {
         "volume",
     },
 }
-IN_DAEMON_ONLY = {"resource"}
+IN_DAEMON_ONLY = {"resource", "urlmonitor"}
 PROGRAMS: dict[str, set[str]] = {
     "EMBEDDED": {*IN_DAEMON_ONLY, *(name for names in GROUPS.values() for name in names)},
     **GROUPS,

@@ -85,6 +85,7 @@ DEFINITIONS = {
     "configmapreplicaset": {f"configmapreplicasets.{RDD}"},
     "hostinfo": {f"hostinfos.{RDD}"},
     "resource": {f"resources.{RDD}", f"checkouts.{RDD}"},
+    "urlmonitor": {f"urlmonitors.{RDD}"},
     "app": {f"apps.{APP}"},
     "demo": {f"demos.{APP}"},
     "limavm": {f"limavms.{LIMA}"},

@@ -23,7 +23,7 @@ def subclasses(of: type[Kind]) -> set[type[Kind]]:
 
 def test_catalog_has_every_kind_once() -> None:
     assert sorted(catalog.ALL, key=str) == sorted(subclasses(Kind), key=str)
-    assert len(catalog.ALL) == 22
+    assert len(catalog.ALL) == 23
 
 
 def test_every_kind_is_installed_by_one_controller_and_by_the_mock() -> None:
@@ -48,6 +48,7 @@ def test_every_kind_is_installed_by_one_controller_and_by_the_mock() -> None:
         "configmapreplicaset": ["configmapreplicasets"],
         "hostinfo": ["hostinfos"],
         "resource": ["resources", "checkouts"],
+        "urlmonitor": ["urlmonitors"],
         "mock": [kind.plural for kind in catalog.ALL],
     }
 

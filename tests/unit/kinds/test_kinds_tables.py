@@ -41,6 +41,7 @@ from rdd.kinds.limavm import LimaVM
 from rdd.kinds.network import Network, NetworkCreateRequest
 from rdd.kinds.notary import Notary
 from rdd.kinds.resource import Checkout, Resource
+from rdd.kinds.urlmonitor import URLMonitor
 from rdd.kinds.volume import Volume, VolumeCreateRequest
 
 Table = dict[str, str]
@@ -405,6 +406,32 @@ TABLES: dict[type[Kind], Table] = {
         "status.secondsLeft": "integer",
         **conditions(),
     },
+    URLMonitor: {
+        "": "object",
+        "spec": "object! rule[!has(self.body) || self.method == 'POST' → "
+        "only the method POST has a body]",
+        "spec.url": r"string! maxLength=2048 pattern=^https?://[^\s/?#]+([/?#]\S*)?$",
+        "spec.method": 'string ="GET" <GET HEAD POST>',
+        "spec.body": "string maxLength=65536",
+        "spec.interval": 'string ="24h" maxLength=32 '
+        r"pattern=^([0-9]{1,6}(\.[0-9]{1,3})?(h|m|s))+$ "
+        "rule[duration(self) >= duration('1m') && duration(self) <= duration('8760h') → "
+        "must be between 1m and 8760h (a year)]",
+        "spec.nextCheck": "string/date-time",
+        "spec.suspended": "boolean",
+        "status": "object",
+        "status.lastCheck": "string/date-time",
+        "status.lastStatus": "integer",
+        "status.lastChange": "string/date-time",
+        "status.nextCheck": "string/date-time",
+        "status.url": "string",
+        "status.etag": "string",
+        "status.lastModified": "string",
+        "status.digest": "string",
+        "status.size": "integer/int64",
+        "status.localPath": "string",
+        **conditions(),
+    },
 }
 
 _SHOWN = {"type", "format", "properties", "items", "additionalProperties", "required"}
@@ -637,6 +664,16 @@ OVERVIEW: dict[type[Kind], tuple[Any, ...]] = {
             *wide(("Path", "string", ".status.localPath")),
         ],
         *([], "resource"),
+    ),
+    URLMonitor: (
+        *(RDD, "urlmonitors", "Cluster", [], []),
+        columns(
+            ("URL", "string", ".spec.url"),
+            ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status'),
+            ("Last Check", "date", ".status.lastCheck"),
+            ("Last Change", "date", ".status.lastChange"),
+        ),
+        *([], "urlmonitor"),
     ),
 }
 

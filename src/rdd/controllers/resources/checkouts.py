@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from rdd.api import errors, names
+from rdd.api import errors
 from rdd.api.types import Object
 from rdd.base.backoff import Backoff
 from rdd.client import Unreachable
+from rdd.controllers.resources.app_network import network_of_app
 from rdd.controllers.resources.reasons import READY, REASONS
 from rdd.fetch import checkout
 from rdd.fetch.cache import Cache
@@ -30,7 +31,6 @@ from rdd.fetch.network import Network
 from rdd.fetch.progress import Progress
 from rdd.host.directories import make_private_dir
 from rdd.host.errors import HostError
-from rdd.kinds.app import App
 from rdd.kinds.resource import Checkout, Resource
 from rdd.runtime import (
     CLEANUP,
@@ -44,7 +44,6 @@ from rdd.runtime import (
     is_deleting,
     is_true,
     remove_finalizer,
-    resource_of,
 )
 
 log = logging.getLogger("rdd.resource")
@@ -166,7 +165,7 @@ class CheckoutReconciler:
         return backoff.next_s()
 
     async def _check_out(self, found: Checkout, resource: Resource) -> Object:
-        network = await self._network()
+        network = await network_of_app(self._context.client)
         await self._write(found.raw, "Fetching", members={"progress": "Starting"})
         digest = await self._digest(resource, network)
         reporter = _Reporter(self, found)
@@ -201,14 +200,6 @@ class CheckoutReconciler:
         digest = await published_digest(resource.spec.checksum_url, name, network=network)
         await self._write_resource(resource, {"digest": str(digest)})
         return digest
-
-    async def _network(self) -> Network:
-        """Return the proxies and authorities of the App; the environment's if there is none."""
-        try:
-            app = await self._context.client.get(resource_of(App), names.APP_NAME)
-        except errors.NotFound:
-            return Network()
-        return Network.of_settings(app.get("spec") or {})
 
     async def _reconcile_resource(self, key: ObjectKey) -> Result:
         found = self._resources.get(key)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reasons of the condition Ready of a Checkout; docs/resources.md lists them."""
+"""The reasons of the condition Ready of Checkouts and URLMonitors; docs/resources.md lists them."""
 
 from typing import Final
 
@@ -18,10 +18,15 @@ _MEANINGS = {
     FetchFailure.REJECTED: "the server rejects the request",
     FetchFailure.SERVER_ERROR: "the server fails; the controller retries",
     FetchFailure.CHECKSUM_MISMATCH: "the content has another digest; it was deleted",
+    FetchFailure.TOO_LARGE: "the checksums, the signature or the content is too large",
     FetchFailure.NO_CHECKSUM: "the publisher's checksums do not list the file",
     FetchFailure.INVALID_SOURCE: "the location cannot be fetched",
     FetchFailure.DISK_FULL: "there is not enough space",
 }
+
+_FAILURES = tuple(
+    Reason(READY, "False", failure, FORWARDED, meaning) for failure, meaning in _MEANINGS.items()
+)
 
 REASONS: Final = ReasonTable(
     Reason(READY, "True", "CheckedOut", "The file is complete and verified",
@@ -32,6 +37,13 @@ REASONS: Final = ReasonTable(
            "the Resource does not exist; the Checkout waits for it"),
     Reason(READY, "False", "PlacementFailed", FORWARDED,
            "the file is in the cache, but the destination cannot be written"),
-    *(Reason(READY, "False", failure, FORWARDED, meaning)
-      for failure, meaning in _MEANINGS.items()),
+    *_FAILURES,
+)  # fmt: skip
+
+MONITOR_REASONS: Final = ReasonTable(
+    Reason(READY, "True", "Fetched", "The last check succeeded",
+           "`status.localPath` has the content, except with the method HEAD"),
+    Reason(READY, "False", "NotKept", FORWARDED,
+           "the content was fetched, but cannot be written to the cache"),
+    *_FAILURES,
 )  # fmt: skip

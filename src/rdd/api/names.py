@@ -97,7 +97,7 @@ RESTORE_FROM = f"{LIMA_GROUP}/restoreFrom"
 """On a LimaVM, or an App that creates one: the entry of the trash that becomes its instance."""
 
 SKIP_TRASH = f"{LIMA_GROUP}/skipTrash"
-"""Annotation of a LimaVM: what a reset or a deletion removes is not kept in the trash."""
+"""On a LimaVM or the App: what a reset or a deletion removes is not kept in the trash."""
 
 TEMPLATE = f"{LIMA_GROUP}/template"
 """Short-lived: the template that admission passes to the controller."""

@@ -43,7 +43,7 @@ class TrashEntry:
     instance: str
     """The suffix of the instance."""
     kind: str
-    """`machine`, or `instance`: a database with its machines."""
+    """`machine`, `settings`, or `instance`: a database with its machines."""
     name: str
     """The name of the machine, or of the instance."""
     deleted_at: float
@@ -83,14 +83,17 @@ class Trash:
     ) -> TrashEntry | None:
         """Move directories to the trash; None if no directory of the trash can take them.
 
-        `items` has their paths by the relative path in the entry; missing ones are omitted.
+        `items` has their paths by the relative path in the entry; missing ones are omitted. An
+        entry without any, of `details` alone, is kept where the trash can be created.
         `without` are paths relative to the entry that are removed, `details` is kept with it.
         Raises HostError; what was moved is then moved back.
         """
         present = {key: path for key, path in items.items() if path.is_dir()}
-        if not present:
+        if not present and (items or not details):
             return None
         roots = {self._root_for(path) for path in present.values()}
+        if not present:
+            roots.add(next((root for root in self._roots if root.parent.is_dir()), None))
         root = roots.pop()
         if roots or root is None:
             return None
@@ -115,6 +118,15 @@ class Trash:
             _discard(partial)
             raise
         return _complete(partial)
+
+    def describe(self, entry: TrashEntry, details: Mapping[str, str]) -> None:
+        """Add details to an entry. Raises HostError."""
+        try:
+            description = json.loads(read_text(entry.path / _ENTRY) or "null")
+            description["details"] = {**(description.get("details") or {}), **details}
+        except (ValueError, TypeError, AttributeError) as error:
+            raise HostError(f'"{entry.path / _ENTRY}" is damaged: {error}') from error
+        write_atomically(entry.path / _ENTRY, json.dumps(description) + "\n")
 
     def entries(self) -> list[TrashEntry]:
         """Return all entries, the newest first."""

@@ -7,12 +7,24 @@ volumes, and the local volumes of the cluster, are kept. The disk of a guest is 
 """
 
 import logging
+from collections.abc import Mapping
 
 from rdd.host.errors import HostError
 from rdd.host.trash import Trash
 from rdd.vm.instance_dir import InstanceDirectory, InvalidName
 
 MACHINE = "machine"
+
+OWNER = "owner"
+"""Detail of an entry: the uid of the object that controlled the machine."""
+SETTINGS = "settings"
+"""Detail of an entry: the settings of that object, JSON. Also the kind of an entry without more."""
+OMITTED = "omitted"
+"""Detail of an entry: the settings that are not kept because of their credentials, JSON."""
+PARAMS = "params"
+"""Detail of an entry: the params of the LimaVM, JSON."""
+NAMESPACE = "namespace"
+"""Detail of an entry: the namespace of the LimaVM."""
 
 _log = logging.getLogger(__name__)
 
@@ -28,8 +40,8 @@ class MachineTrash:
         self._trash = trash
         self._suffix = suffix
 
-    def keep(self, directory: InstanceDirectory) -> bool:
-        """Move an instance to the trash; False if it cannot be kept.
+    def keep(self, directory: InstanceDirectory, details: Mapping[str, str] | None = None) -> bool:
+        """Move an instance to the trash, with `details`; False if it cannot be kept.
 
         Entries that are too old, or for which space is short, are removed.
         """
@@ -40,7 +52,7 @@ class MachineTrash:
                 kind=MACHINE,
                 name=directory.name,
                 without=secrets_of(directory),
-                details={"driver": _driver_of(directory)},
+                details={"driver": _driver_of(directory), **(details or {})},
             )
             self._trash.purge()
         except HostError as error:

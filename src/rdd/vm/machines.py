@@ -11,6 +11,7 @@ them to the next daemon, which identifies their processes and adopts them (`adop
 
 import asyncio
 import contextlib
+import functools
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
@@ -316,9 +317,11 @@ class Machines:
         grace_s: float | None = None,
         keep_logs_in: Path | None = None,
         use_trash: bool = True,
+        details: Mapping[str, str] | None = None,
     ) -> None:
         """Stop a machine and remove it, or move it to the trash if there is one. Idempotent.
 
+        The trash keeps `details` with it.
         Raises InvalidName, StopFailed, HostError; a second call then retries.
         """
         machine = self._machine(name)
@@ -328,7 +331,11 @@ class Machines:
                 await self._end(machine, self.timeouts.grace_s if grace_s is None else grace_s)
                 if keep_logs_in is not None:
                     await asyncio.to_thread(keep_logs, directory, keep_logs_in)
-            keep = self._trash.keep if self._trash is not None and use_trash else None
+            keep = (
+                functools.partial(self._trash.keep, details=details)
+                if self._trash is not None and use_trash
+                else None
+            )
             await remove_directory(directory, keep=keep)
             await machine.detach()
         self._machines.pop(name, None)

@@ -2,6 +2,7 @@
 """The lifecycle of the App and its virtual machine."""
 
 import asyncio
+import json
 import socket
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
@@ -36,6 +37,7 @@ from rdd.api import errors, names
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
 from rdd.controllers.app.app import template
 from rdd.controllers.builtin.manager import BuiltinControllers
+from rdd.host.trash import Trash
 from rdd.kinds.app import App
 from rdd.kinds.limavm import LimaVM
 from rdd.runtime import find_condition
@@ -619,6 +621,29 @@ async def test_deletion_before_the_creation(world: World) -> None:
         await world.client.create(APPS, app_object(namespace="mine"))
         await world.client.delete(APPS, "app")
         await gone(world, App, "app")
+
+
+async def test_trash_keeps_the_settings_of_a_deleted_app(world: World, tmp_path: Path) -> None:
+    env = controller_environment(tmp_path)
+    trash = Trash(env.instance.trash_dirs)
+    spec: dict[str, dict[str, Any]] = {
+        "containerEngine": {"name": "containerd"},
+        "virtualMachine": {"memory": "3Gi"},
+        "application": {"updates": {"enabled": False}},
+        "registries": {"insecure": ["one:5000"]},
+        "proxy": {"httpProxy": "http://me:secret@proxy", "noProxy": ["two"]},
+    }
+    async with apps(world, env=env):
+        await world.client.create(APPS, app_object(**spec))
+        app = await settled(world)
+        assert app["spec"]["virtualMachine"]["cpus"]  # a default, which is not kept
+        await world.client.delete(APPS, "app")
+        await gone(world, App, "app")
+    (entry,) = trash.entries()
+    del spec["proxy"]["httpProxy"]
+    assert json.loads(entry.details["settings"]) == spec
+    assert json.loads(entry.details["omitted"]) == ["proxy.httpProxy"]
+    assert "secret" not in (entry.path / "entry.json").read_text()
 
 
 @pytest.mark.parametrize("path", ["/limavms/rd", "/configmaps/rd"])

@@ -3,7 +3,7 @@
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -47,6 +47,7 @@ class FakeMachines:
         self.alive: dict[str, InstanceStatus] = {}
         self.calls: list[tuple[Any, ...]] = []
         self.trashed: dict[str, bool] = {}
+        self.trash_details: dict[str, dict[str, str]] = {}
         self.is_slow = False
         self.create_gate: asyncio.Event | None = None
         self.errors: dict[str, list[Exception]] = {}
@@ -173,9 +174,16 @@ class FakeMachines:
         self.home.directory(name).path.mkdir(parents=True)
 
     async def delete(
-        self, name: str, *, grace_s: float, keep_logs_in: Path | None, use_trash: bool
+        self,
+        name: str,
+        *,
+        grace_s: float,
+        keep_logs_in: Path | None,
+        use_trash: bool,
+        details: Mapping[str, str] | None = None,
     ) -> None:
         self.calls.append(("delete", name, grace_s))
+        self.trash_details[name] = dict(details or {})
         self.trashed[name] = use_trash
         self._fail("delete")
         if self.is_slow and grace_s:

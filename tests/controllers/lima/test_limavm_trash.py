@@ -10,7 +10,9 @@ from tests.controllers.lima.limavm_world import LIMAVMS, FakeMachines, VMWorld, 
 from tests.runtime.runtime_world import open_world
 
 from rdd.api import names
+from rdd.client.resources import NAMESPACES
 from rdd.host.errors import HostError
+from rdd.runtime import owner_reference
 
 
 @pytest.fixture
@@ -46,6 +48,25 @@ async def test_deletion_uses_the_trash_unless_it_is_skipped(managed: VMWorld, sk
     await managed.client.delete(LIMAVMS, "vm", namespace="default")
     await gone(managed.world, LIMAVMS, "vm")
     assert managed.machines.trashed == {"vm": not skips}
+
+
+async def test_trash_gets_the_namespace_the_params_and_the_owner(managed: VMWorld) -> None:
+    await managed.source(
+        "vmType: host\nparam: {COLOR: red}\nprovision: [{script: echo $PARAM_COLOR}]\n"
+    )
+    namespace = await managed.client.get(NAMESPACES, "default")
+    wanted = limavm("vm", "default", running=False)
+    wanted["metadata"]["ownerReferences"] = [owner_reference(namespace)]
+    wanted["spec"]["params"] = {"COLOR": "blue"}
+    await managed.client.create(LIMAVMS, wanted)
+    await managed.until_reason("Stopped")
+    await managed.client.delete(LIMAVMS, "vm", namespace="default")
+    await gone(managed.world, LIMAVMS, "vm")
+    assert managed.machines.trash_details["vm"] == {
+        "namespace": "default",
+        "params": '{"COLOR": "blue"}',
+        "owner": namespace["metadata"]["uid"],
+    }
 
 
 async def test_new_machine_is_restored_instead_of_created(managed: VMWorld) -> None:

@@ -66,6 +66,12 @@ def newest(world: World) -> str:
     return str(trash(world)[0]["id"])
 
 
+def settings(world: World) -> dict[str, Any]:
+    """Return the settings whose source is a change, not a default."""
+    found = world.rdd("get", "-o", "json").json()
+    return {one["property"]: one["value"] for one in found if one["source"].startswith("set")}
+
+
 def test_reset_delete_and_their_undo(world: World) -> None:
     fill(world)
     shown = world.on_terminal("reset", typed="n\n")
@@ -84,11 +90,24 @@ def test_reset_delete_and_their_undo(world: World) -> None:
     assert_filled(world)
     assert [found["id"] for found in trash(world)] != [entry["id"]]  # the empty machine
 
+    world.rdd("set", "registries.insecure=one:5000", "virtualMachine.memory=3Gi")
+    refused = world.try_rdd("limavm", "delete", "rd", "--yes", "--no-trash")
+    assert "owned by App" in refused.last[1]
     world.rdd("delete", "--yes")
+    assert trash(world)[0]["content"] == "machine rd, settings"
     world.rdd("trash", "restore", newest(world))
+    assert settings(world) == {
+        "registries.insecure": ["one:5000"],
+        "virtualMachine.memory": "3Gi",
+        "virtualMachine.type": "host",
+    }
     world.rdd("start")
     assert_filled(world)
 
+    world.rdd("delete", "--yes", "--no-trash")
+    assert len(trash(world)) == 1
+    world.rdd("set", "registries.insecure=two:5000")
+    assert settings(world).keys() == {"registries.insecure"}
     world.rdd("delete", "--yes", "--no-trash")
     assert len(trash(world)) == 1
     world.rdd("trash", "empty", "--yes")
@@ -202,3 +221,16 @@ def test_machine_on_another_file_system_is_deleted_at_once(
     assert "another file system" in shown.out
     assert trash(world) == []
     assert not (world.instance.lima_home / "vm").exists()
+
+    world.rdd("set", "virtualMachine.type=host", "registries.insecure=one:5000")
+    world.kubectl("wait", "limavm/rd", "--for=condition=Created", "--timeout=60s")
+    kept = settings(world)
+    world.rdd("delete", "--yes")
+    (entry,) = trash(world)
+    assert entry["content"] == "settings"
+    world.rdd("trash", "restore", entry["id"])
+    assert (settings(world), trash(world)) == (kept, [])
+    world.rdd("delete", "--yes")
+    world.rdd("set", "registries.insecure=two:5000")
+    done = world.try_rdd("trash", "restore", newest(world))
+    assert (done.code, "the App exists" in done.last[1]) == (1, True)

@@ -40,6 +40,31 @@ def add(trash: Trash, path: Path, *without: str) -> TrashEntry:
     return entry
 
 
+def test_details_are_added_to_an_entry(trash: Trash, tmp_path: Path) -> None:
+    entry = add(trash, machine(tmp_path))
+    trash.describe(entry, {"settings": "{}"})
+    (found,) = trash.entries()
+    assert found.details == {"driver": "host", "settings": "{}"}
+    assert found.items == entry.items
+    for damaged in ("", "[]", "{"):
+        (entry.path / "entry.json").write_text(damaged)
+        with pytest.raises(HostError, match=r"entry.json.* is damaged"):
+            trash.describe(entry, {})
+
+
+def test_entry_of_details_alone(trash: Trash, tmp_path: Path) -> None:
+    details = {"settings": "{}"}
+    entry = trash.add({}, instance="2", kind="settings", name="app", details=details)
+    assert entry is not None
+    assert (entry.items, entry.details) == ((), details)
+    assert trash.entries() == [entry]
+    assert trash.add({}, instance="2", kind="settings", name="app") is None
+    gone = {"lima/rd": tmp_path / "lima" / "rd"}
+    assert trash.add(gone, instance="2", kind="machine", name="rd", details=details) is None
+    trash.remove(entry)
+    assert trash.entries() == []
+
+
 def test_directory_is_kept_privately_and_without_secrets(trash: Trash, tmp_path: Path) -> None:
     path = machine(tmp_path)
     inode = path.stat().st_ino

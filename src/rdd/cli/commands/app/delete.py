@@ -7,7 +7,7 @@ Keeps the control plane; `rdd service delete` removes that.
 import time
 
 from rdd.api import names
-from rdd.cli.commands.app.machine import goes, skip_trash
+from rdd.cli.commands.app.machine import goes, set_skip_trash
 from rdd.cli.commands.app.object import APP, APPS
 from rdd.cli.framework.confirm import confirm
 from rdd.cli.framework.connection import conditions_of, connected, follow, get_or_none
@@ -15,6 +15,8 @@ from rdd.cli.framework.errors import TIMED_OUT, CommandError
 from rdd.cli.framework.outputs import is_json
 from rdd.cli.framework.progress import shown
 from rdd.cli.framework.types import Call
+
+_KEPT = "the settings and the machine"
 
 
 def run(call: Call) -> int:
@@ -24,13 +26,16 @@ def run(call: Call) -> int:
         if app is None:
             call.log.info("App does not exist; nothing to delete")
             return 0
-        confirm(call, goes(call, connection, "the App with its settings and its machine"))
+        confirm(call, goes(call, connection, "the App with its settings and its machine", _KEPT))
         with shown(call) as progress:
             progress.phase("deleting")
-            if call.flags.truth("no-trash"):
-                skip_trash(connection, app)
             uid = app["metadata"]["uid"]
-            connection.request("DELETE", APP, body={"preconditions": {"uid": uid}})
+            options = {"preconditions": {"uid": uid}}
+            skips = call.flags.truth("no-trash")
+            if skips:  # a rejected deletion must not leave the annotation
+                connection.request("DELETE", APP, body={**options, "dryRun": ["All"]})
+            set_skip_trash(connection, app, skips=skips)
+            connection.request("DELETE", APP, body=options)
             call.log.info("App is being deleted")
             if not call.flags.truth("wait"):
                 return 0

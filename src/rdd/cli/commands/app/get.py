@@ -74,6 +74,8 @@ def _source(
             if field.get("field") == path and not marked:
                 by = f"{change['user']} with {change['manager'] or 'an unnamed client'}"
                 return f"set by {by}, {change['time']}"
+        if change["operation"] == "create":
+            break  # earlier ones are those of a deleted App
     if marked and app is not None and (app.get("status") or {}).get("virtualMachineType") == "host":
         return "default, not enforced by the type host"
     return "default" if is_default else "set"

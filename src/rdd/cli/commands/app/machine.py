@@ -35,26 +35,35 @@ def existing_app(connection: "Connection") -> Object:
     return app
 
 
-def goes(call: Call, connection: "Connection", what: str) -> list[str]:
-    """Return the lines that show what a deletion of the App's machine removes."""
+def goes(call: Call, connection: "Connection", what: str, kept: str) -> list[str]:
+    """Return the lines that show what a deletion of the App's machine removes.
+
+    `kept` is what the trash can keep.
+    """
     from rdd.cli.commands.preview import engine_contents, fate, space
 
     machine = call.instance.lima_home / names.APP_VM_NAME
     contents = engine_contents(connection, machine)
     return [
         f"This deletes {what}: {contents.text()}, {space([machine])}.",
-        fate(call, [machine], "the machine"),
+        fate(call, [machine], kept),
     ]
 
 
-def skip_trash(connection: "Connection", app: Object) -> None:
-    """Make the deletion of the App free the space of its machine at once."""
+def set_skip_trash(connection: "Connection", app: Object, *, skips: bool) -> None:
+    """Make the deletion of the App keep nothing, and free the space of its machine at once.
+
+    Without `skips` an annotation that an earlier, rejected deletion left is removed.
+    """
     from rdd.client.resources import MERGE_PATCH
 
-    path = f"{machines_path(app)}/{names.APP_VM_NAME}"
-    if get_or_none(connection, path) is not None:
-        change = {"metadata": {"annotations": {names.SKIP_TRASH: "true"}}}
-        connection.request("PATCH", path, body=change, content_type=MERGE_PATCH)
+    for path in (f"{machines_path(app)}/{names.APP_VM_NAME}", APP):
+        found = get_or_none(connection, path)
+        if found is not None and skips != (
+            names.SKIP_TRASH in (found["metadata"].get("annotations") or {})
+        ):
+            change = {"metadata": {"annotations": {names.SKIP_TRASH: "true" if skips else None}}}
+            connection.request("PATCH", path, body=change, content_type=MERGE_PATCH)
 
 
 def request(

@@ -51,9 +51,13 @@ def _delete(
     call: Call, connection: "Connection", vm: Object, grace: int, progress: Progress
 ) -> None:
     name = vm["metadata"]["name"]
-    if call.flags.truth("no-trash"):
-        limavm.patch(connection, vm, {"metadata": {"annotations": {names.SKIP_TRASH: "true"}}})
     options: Object = {"preconditions": {"uid": vm["metadata"]["uid"]}}
+    skips = call.flags.truth("no-trash")
+    if skips:  # a rejected deletion must not leave the annotation
+        connection.request("DELETE", limavm.path_of(vm), body={**options, "dryRun": ["All"]})
+    if skips != limavm.has_annotation(vm, names.SKIP_TRASH):
+        change = "true" if skips else None
+        limavm.patch(connection, vm, {"metadata": {"annotations": {names.SKIP_TRASH: change}}})
     if grace >= 0:
         limavm.patch(
             connection, vm, {"metadata": {"annotations": {names.DELETION_GRACE: str(grace)}}}

@@ -40,7 +40,10 @@ def find(call: Call, entry_id: str) -> "TrashEntry":
 
 
 def content(entry: "TrashEntry") -> str:
-    """Return what an entry contains, such as `database, machine rd`."""
+    """Return what an entry contains, such as `database, machine rd` or `machine rd, settings`."""
+    from rdd.vm.machine_trash import SETTINGS
+
     machines = [item.removeprefix("lima/") for item in entry.items if item.startswith("lima/")]
     parts = ["database"] if len(machines) < len(entry.items) else []
-    return ", ".join([*parts, *(f"machine {name}" for name in machines)])
+    settings = [SETTINGS] if entry.details.get(SETTINGS, "{}") != "{}" else []
+    return ", ".join([*parts, *(f"machine {name}" for name in machines), *settings])

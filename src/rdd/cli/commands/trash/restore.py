@@ -4,10 +4,11 @@
 A whole instance (database and machines) is put back while its control plane is stopped. A machine
 is put back by the LimaVM controller, as a reset that takes the instance from the trash: on the
 LimaVM of that name if there is one, otherwise on a new one. The machine of the App needs an App,
-which is created if there is none.
+which is created with the settings of the deleted one if there is none.
 """
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 from rdd.api import names
 from rdd.api.types import Object
@@ -16,12 +17,13 @@ from rdd.cli.commands.app.object import APP, app_schema, create
 from rdd.cli.commands.app.properties import with_required
 from rdd.cli.commands.limavm import object as limavm
 from rdd.cli.commands.service.calls import service_for, translated
-from rdd.cli.commands.trash.entries import content, find
+from rdd.cli.commands.trash.entries import content, find, trash
 from rdd.cli.framework.confirm import confirm
 from rdd.cli.framework.connection import conditions_of, follow, get_or_none
 from rdd.cli.framework.errors import TIMED_OUT, CommandError
 from rdd.cli.framework.progress import shown
 from rdd.cli.framework.types import Call
+from rdd.vm.machine_trash import MACHINE, NAMESPACE, OMITTED, PARAMS, SETTINGS
 
 if TYPE_CHECKING:
     from rdd.client.blocking import Connection
@@ -31,11 +33,24 @@ if TYPE_CHECKING:
 def run(call: Call) -> int:
     entry = find(call, call.args[0])
     there = call._replace(environment=call.environment.with_instance(entry.instance))
-    if entry.kind == "machine":
+    if entry.kind == SETTINGS:
+        _restore_settings(there, entry)
+    elif entry.kind == MACHINE:
         _restore_machine(there, entry)
     else:
         _restore_instance(there, entry)
     return 0
+
+
+def _restore_settings(call: Call, entry: "TrashEntry") -> None:
+    """Create the App with the settings of a deleted one that had no machine."""
+    with limavm.connection_for(call) as connection:
+        if get_or_none(connection, APP) is not None:
+            raise CommandError(
+                "the App exists and keeps its settings; `rdd delete` deletes it first"
+            )
+        _create_app(call, connection, entry)
+    trash(call).remove(entry)
 
 
 def _restore_instance(call: Call, entry: "TrashEntry") -> None:
@@ -116,12 +131,7 @@ def _new_app(call: Call, connection: "Connection", entry: "TrashEntry") -> Objec
     """Create the App, whose controller creates the LimaVM; return that."""
     if get_or_none(connection, APP) is not None:
         raise CommandError("the App has no virtual machine yet; `rdd status` shows why")
-    spec: Object = {"running": False}
-    if driver := entry.details.get("driver"):
-        spec["virtualMachine"] = {"type": driver}
-    spec = with_required(spec, app_schema(connection))
-    app = create(connection, spec, annotations={names.RESTORE_FROM: entry.id})
-    call.log.info("App created")
+    app = _create_app(call, connection, entry, annotations={names.RESTORE_FROM: entry.id})
     if not call.flags.truth("wait"):
         return None
     namespace = app["spec"].get("namespace") or names.DEFAULT_NAMESPACE
@@ -135,12 +145,40 @@ def _new_app(call: Call, connection: "Connection", entry: "TrashEntry") -> Objec
     )
 
 
+def _create_app(
+    call: Call,
+    connection: "Connection",
+    entry: "TrashEntry",
+    annotations: dict[str, str] | None = None,
+) -> Object:
+    """Create the App with the settings of an entry, not running."""
+    spec: Object = {"running": False, **_json(entry, SETTINGS)}
+    if driver := entry.details.get("driver"):
+        spec["virtualMachine"] = {**(spec.get("virtualMachine") or {}), "type": driver}
+    app = create(connection, with_required(spec, app_schema(connection)), annotations=annotations)
+    call.log.info("App created")
+    for path in _json(entry, OMITTED):
+        call.log.at_least("info").info(
+            f"{path} is not restored, because the trash keeps no credentials; set it again"
+        )
+    return app
+
+
+def _json(entry: "TrashEntry", detail: str) -> Any:
+    try:
+        return json.loads(entry.details.get(detail, "{}"))
+    except ValueError as error:
+        raise CommandError(f"{entry.id} is damaged: {detail} is not JSON") from error
+
+
 def _new_machine(connection: "Connection", entry: "TrashEntry") -> Object:
-    """Create a LimaVM with the template of the deleted one."""
+    """Create a LimaVM with the template, the params and the namespace of the deleted one."""
     from rdd.cli.commands.limavm.create import config_maps, own
     from rdd.host.files import read_text
 
-    namespace = names.DEFAULT_NAMESPACE
+    namespace = entry.details.get(NAMESPACE, names.DEFAULT_NAMESPACE)
+    if get_or_none(connection, f"/api/v1/namespaces/{namespace}") is None:
+        namespace = names.DEFAULT_NAMESPACE
     text = read_text(entry.path / "lima" / entry.name / "lima.yaml")
     if text is None:
         raise CommandError(f"{entry.id} has no template; it cannot be restored")
@@ -151,6 +189,9 @@ def _new_machine(connection: "Connection", entry: "TrashEntry") -> Object:
     annotations = {names.RESTORE_FROM: entry.id}
     if driver := entry.details.get("driver"):
         annotations[names.DRIVER] = driver
+    spec: Object = {"running": False, "templateRef": {"name": entry.name}}
+    if params := _json(entry, PARAMS):
+        spec["params"] = params
     try:
         vm: Object = connection.request(
             "POST",
@@ -159,7 +200,7 @@ def _new_machine(connection: "Connection", entry: "TrashEntry") -> Object:
                 "apiVersion": f"{names.LIMA_GROUP}/{names.VERSION}",
                 "kind": "LimaVM",
                 "metadata": {**metadata, "annotations": annotations},
-                "spec": {"running": False, "templateRef": {"name": entry.name}},
+                "spec": spec,
             },
         )
     except BaseException:

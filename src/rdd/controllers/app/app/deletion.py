@@ -4,7 +4,7 @@
 Every pass executes the next step and relies on no earlier one, so the deletion completes
 from any state: a booting machine, a terminating one, a crash in between. The engine and
 kubernetes controllers get time to remove their contexts and mirrors, so that nothing is left
-when the App is gone.
+when the App is gone. The trash keeps its settings.
 
 Invariant: the finalizer is removed last, after every other step has succeeded.
 """
@@ -15,10 +15,12 @@ from collections.abc import Sequence
 from rdd.api import errors
 from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
-from rdd.controllers.app.app import status
+from rdd.controllers.app.app import deleted_settings, status
 from rdd.controllers.app.app.reasons import settled
 from rdd.controllers.app.app.settled import ENDED
 from rdd.controllers.app.app.status import AppReport, AppStatusWriter
+from rdd.host.trash import Trash
+from rdd.instance import Instance
 from rdd.kinds.app import App
 from rdd.kinds.limavm import LimaVM
 from rdd.runtime import (
@@ -45,8 +47,12 @@ _OTHERS_S = 30.0
 class AppDeletion:
     """Deletes the objects of an App; `vm` is the name of its LimaVM."""
 
-    def __init__(self, context: Context, status_writer: AppStatusWriter, *, vm: str) -> None:
+    def __init__(
+        self, context: Context, status_writer: AppStatusWriter, instance: Instance, *, vm: str
+    ) -> None:
         self._client = context.client
+        self._trash = Trash(instance.trash_dirs)
+        self._suffix = instance.suffix
         self._status = status_writer
         self._vm = vm
         self._deadline = 0.0
@@ -65,6 +71,7 @@ class AppDeletion:
         await self._delete(CONFIG_MAPS, app, ObjectKey(namespace, self._vm))
         await delete_owned(self._client, app.raw, namespace=namespace)
         await self._delete(NAMESPACES, app, ObjectKey("", namespace))
+        await asyncio.to_thread(deleted_settings.keep, self._trash, self._suffix, app)
         await remove_finalizer(self._client, App, app.raw, CLEANUP)
         return Result.done()
 

@@ -50,7 +50,7 @@ def annotated(app: App, request: AdmissionRequest[App], *, clock: float | None =
     kept = [] if old is None else parse(old.metadata.annotations.get(names.CHANGES, ""))
     fields = list(_differences(_spec(old), _spec(app)))
     if old is None:
-        fields = [field for field in fields if field["new"] != _default(field["field"])]
+        fields = [field for field in fields if field["new"] != default_of(field["field"])]
     if fields:
         now = time.time() if clock is None else clock
         kept.append(
@@ -173,7 +173,7 @@ def _differences(old: Any, new: Any, path: str = "") -> Iterator[Object]:
         yield {"field": path, "old": old, "new": new}
 
 
-def _default(path: str) -> Any:
+def default_of(path: str) -> Any:
     """Return the default of a field in the schema of the App."""
     node: Any = schema_of(App)["properties"]["spec"]
     for part in path.split("."):
@@ -197,6 +197,11 @@ def _recorded(field: Object, old: App | None) -> Object:
         if is_masked:
             masked.append(side)
     return {**shown, "masked": masked} if masked else shown
+
+
+def has_credentials(value: Any) -> bool:
+    """Return whether a URL in a value has a user or a password."""
+    return _credentials.search(json.dumps(value)) is not None
 
 
 def _masked(value: Any) -> tuple[Any, bool]:

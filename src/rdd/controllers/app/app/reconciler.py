@@ -89,7 +89,7 @@ class AppReconciler:
         self._client = context.client
         self._env = env
         self._status = AppStatusWriter(context)
-        self._deletion = AppDeletion(context, self._status, vm=names.APP_VM_NAME)
+        self._deletion = AppDeletion(context, self._status, env.instance, vm=names.APP_VM_NAME)
         self._port = PortReservation()
         self._programs = ProgramFetch(context, env)
 

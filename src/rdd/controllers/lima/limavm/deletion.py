@@ -9,6 +9,7 @@ Invariant: the finalizer is removed last, after every other step has succeeded.
 """
 
 import asyncio
+import json
 from pathlib import Path
 
 from rdd.api import names
@@ -17,7 +18,15 @@ from rdd.controllers.lima.limavm.machines_interface import GRACE_S, VmEnvironmen
 from rdd.controllers.lima.limavm.operations import Operations
 from rdd.controllers.lima.limavm.reconcile_pass import ReconcilePass
 from rdd.kinds.limavm import LimaVM
-from rdd.runtime import CLEANUP, Context, Result, delete_owned, remove_finalizer
+from rdd.runtime import (
+    CLEANUP,
+    Context,
+    Result,
+    controller_of,
+    delete_owned,
+    remove_finalizer,
+)
+from rdd.vm.machine_trash import NAMESPACE, OWNER, PARAMS
 
 
 class LimaVMDeletion:
@@ -68,6 +77,7 @@ class LimaVMDeletion:
             grace_s=grace_s,
             keep_logs_in=self._log_dir,
             use_trash=names.SKIP_TRASH not in vm_pass.annotations,
+            details=_details(vm_pass.vm),
         )
         self._operations.start(name, "delete", work, grace_s)
         return Result.done()
@@ -97,3 +107,13 @@ class LimaVMDeletion:
         if text.isascii() and text.isdigit():
             return float(text)
         return float(self._grace_periods.get(vm_pass.vm.raw["metadata"]["uid"], GRACE_S))
+
+
+def _details(vm: LimaVM) -> dict[str, str]:
+    """Return what a restoration needs beside the instance directory."""
+    details = {NAMESPACE: vm.metadata.namespace}
+    if vm.spec.params:
+        details[PARAMS] = json.dumps(dict(vm.spec.params))
+    if owner := controller_of(vm.raw):
+        details[OWNER] = owner["uid"]
+    return details

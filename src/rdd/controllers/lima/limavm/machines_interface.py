@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The interface of the controller to `rdd.vm.machines.Machines`; tests replace it by a fake."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Protocol
@@ -66,9 +66,15 @@ class VmEnvironment(Protocol):
         """Trim the disk of a running guest. Raises Busy, HostError."""
 
     async def delete(
-        self, name: str, *, grace_s: float, keep_logs_in: Path | None, use_trash: bool
+        self,
+        name: str,
+        *,
+        grace_s: float,
+        keep_logs_in: Path | None,
+        use_trash: bool,
+        details: Mapping[str, str] | None = None,
     ) -> None:
-        """Stop a machine and remove its directory, or move it to the trash."""
+        """Stop a machine and remove its directory, or move it to the trash with `details`."""
 
     async def restore(self, name: str, entry_id: str) -> None:
         """Create an instance from an entry of the trash. Raises HostError."""

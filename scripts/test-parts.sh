@@ -23,6 +23,7 @@ need busybox busybox-static
 need qemu-system-x86_64 qemu-system-x86
 need qemu-img qemu-utils
 need openssl openssl
+need gpg gpg
 need etcd etcd-server
 need etcdctl etcd-client
 need ssh openssh-client

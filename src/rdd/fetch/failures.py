@@ -27,6 +27,7 @@ class FetchFailure(StrEnum):
     SERVER_ERROR = "ServerError"  # 5xx, and 429
     CHECKSUM_MISMATCH = "ChecksumMismatch"
     TOO_LARGE = "TooLarge"  # larger than what is read into memory
+    SIGNATURE_MISMATCH = "SignatureMismatch"  # also one that cannot be verified
     NO_CHECKSUM = "NoChecksum"  # the publisher's checksum file does not list it
     INVALID_SOURCE = "InvalidSource"
     DISK_FULL = "DiskFull"
@@ -41,6 +42,7 @@ _REASONS = {
     FetchFailure.REJECTED: FailureReason.INVALID_SOURCE,
     FetchFailure.CHECKSUM_MISMATCH: FailureReason.INVALID_SOURCE,
     FetchFailure.TOO_LARGE: FailureReason.INVALID_SOURCE,
+    FetchFailure.SIGNATURE_MISMATCH: FailureReason.INVALID_SOURCE,
     FetchFailure.NO_CHECKSUM: FailureReason.INVALID_SOURCE,
     FetchFailure.INVALID_SOURCE: FailureReason.INVALID_SOURCE,
     FetchFailure.DISK_FULL: FailureReason.DISK_FULL,

@@ -7,6 +7,7 @@ find it in the cache. A cancellation leaves only the partial download, for the n
 
 import os
 import shutil
+import tempfile
 from pathlib import Path
 
 from rdd.fetch.cache import Cache, LocationRecord, write_errors
@@ -17,6 +18,7 @@ from rdd.fetch.failures import FetchError, FetchFailure
 from rdd.fetch.locks import in_thread, locked
 from rdd.fetch.network import Network
 from rdd.fetch.progress import Progress, Report
+from rdd.fetch.signatures import SIGNATURE_BYTES, Signature
 from rdd.fetch.small import read_small
 from rdd.host.errors import FailureReason, HostError
 
@@ -33,22 +35,48 @@ async def fetch_expanded(
 
 
 async def fetch(
-    location: str, digest: str, *, cache: Cache, report: Report, network: Network = _DIRECT
+    location: str,
+    digest: str,
+    *,
+    cache: Cache,
+    report: Report,
+    network: Network = _DIRECT,
+    signature: Signature | None = None,
 ) -> Digest:
     """Fetch a URL or path into the cache and return its digest. Raises HostError.
 
-    Without a `digest` the content is not verified.
+    Without a `digest` the content is not verified. With a `signature` it is verified, too, also
+    if the file is in the cache already.
     """
     expected = Digest.parse(digest) if digest else None
     path = location.removeprefix("file://")
+    if signature is not None and expected and (cached := cache.find(expected)) is not None:
+        await in_thread(lambda cancelled: signature.verify(cached, location))
     if "://" in path:
-        return await _remote(path, expected, cache, report, network)
-    return await _local(_home_expanded(path), expected, cache, report)
+        return await _remote(path, expected, cache, report, network, signature)
+    return await _local(_home_expanded(path), expected, cache, report, signature)
 
 
-async def published_digest(url: str, name: str, *, network: Network = _DIRECT) -> Digest:
-    """Return the digest that a publisher's checksum file lists for a file. Raises FetchError."""
+async def read_signature(url: str, key: str, *, network: Network = _DIRECT) -> Signature:
+    """Read a detached signature from its publisher. Raises FetchError."""
+    response = await read_small(url, limit_bytes=SIGNATURE_BYTES, network=network)
+    return Signature(response.content, key)
+
+
+async def published_digest(
+    url: str, name: str, *, network: Network = _DIRECT, signature: Signature | None = None
+) -> Digest:
+    """Return the digest that a publisher's checksum file lists for a file. Raises FetchError.
+
+    `signature` is that of the checksum file.
+    """
     response = await read_small(url, limit_bytes=_CHECKSUM_BYTES, network=network)
+    if signature is not None:
+        with tempfile.NamedTemporaryFile(prefix="rdd-checksums-") as file:
+            file.write(response.content)
+            file.flush()
+            path = Path(file.name)
+            await in_thread(lambda cancelled: signature.verify(path, url))
     found = find_checksum(response.content.decode("utf-8", "replace"), name)
     if found is None:
         raise FetchError(
@@ -77,7 +105,12 @@ async def remote_size(url: str, *, network: Network = _DIRECT) -> int | None:
 
 
 async def _remote(
-    url: str, expected: Digest | None, cache: Cache, report: Report, network: Network
+    url: str,
+    expected: Digest | None,
+    cache: Cache,
+    report: Report,
+    network: Network,
+    signature: Signature | None,
 ) -> Digest:
     network.resolve(url)  # rejects what cannot be downloaded before anything is written
     if expected and cache.find(expected):
@@ -105,6 +138,12 @@ async def _remote(
                 "changed or damaged; the download was deleted",
                 FetchFailure.CHECKSUM_MISMATCH,
             )
+        if signature is not None:
+            try:
+                await in_thread(lambda cancelled: signature.verify(done.path, url))
+            except FetchError:
+                download.discard()
+                raise
         cache.add(done.path, done.digest, location=url)
         download.discard()
         if not expected:
@@ -134,7 +173,13 @@ async def _is_same(url: str, recorded: LocationRecord, network: Network) -> bool
         return True
 
 
-async def _local(path: Path, expected: Digest | None, cache: Cache, report: Report) -> Digest:
+async def _local(
+    path: Path,
+    expected: Digest | None,
+    cache: Cache,
+    report: Report,
+    signature: Signature | None,
+) -> Digest:
     mark = _mark(path)
     recorded = cache.recorded(str(path))
     algorithm = expected.algorithm if expected else "sha256"
@@ -148,6 +193,8 @@ async def _local(path: Path, expected: Digest | None, cache: Cache, report: Repo
             f'the digest of "{path}" is {actual}, expected {expected}',
             FetchFailure.CHECKSUM_MISMATCH,
         )
+    if signature is not None:
+        await in_thread(lambda cancelled: signature.verify(path, str(path)))
     if not cache.find(actual):
         partial = cache.partial(f"{path} {actual} {os.getpid()}")
         try:

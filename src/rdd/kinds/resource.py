@@ -2,6 +2,7 @@
 """Resource: a file that can be fetched. Checkout: a request for it."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 from rdd.api import names
 from rdd.kinds import constraints
@@ -11,10 +12,37 @@ from rdd.kinds.struct import UNSET, Struct, field
 
 _OF_CONTROLLER = {names.CONTROLLER: "resource"}
 _DIGEST = {"pattern": r"^(sha256:[0-9a-fA-F]{64}|sha384:[0-9a-fA-F]{96}|sha512:[0-9a-fA-F]{128})$"}
-_HAS_CHECKSUM = constraints.rule(
-    "has(self.digest) || has(self.checksumURL)",
-    "a digest or a checksumURL is required: files without a checksum are not fetched",
+_HAS_CHECKSUM = constraints.rules(
+    (
+        "has(self.digest) || has(self.checksumURL)",
+        "a digest or a checksumURL is required: files without a checksum are not fetched",
+    ),
+    (
+        "!has(self.signature) || self.signature.of != 'checksums' || "
+        "(has(self.checksumURL) && !has(self.digest))",
+        "a signature of the checksums needs a checksumURL and no digest",
+    ),
+    (
+        "has(self.signature) == has(oldSelf.signature) && "
+        "(!has(self.signature) || self.signature == oldSelf.signature)",
+        "the signature of a Resource cannot change: its digest may be pinned already",
+    ),
 )
+
+
+class ResourceSignature(Struct):
+    """A detached signature of the publisher."""
+
+    url: str = field(
+        "Where the publisher offers the signature.", schema={"pattern": r"^https?://.+"}
+    )
+    key: str = field(
+        "The public key: PEM (Ed25519 or ECDSA P-256), minisign, or armoured OpenPGP.",
+        schema={"minLength": 40, "maxLength": 65536},
+    )
+    signed: Literal["file", "checksums"] = field(
+        "What is signed: the file, or the file of checksums.", default="file", name="of"
+    )
 
 
 class ResourceSpec(Struct):
@@ -31,6 +59,9 @@ class ResourceSpec(Struct):
         name="checksumURL",
         default=UNSET,
         schema={"pattern": r"^https?://.+"},
+    )
+    signature: ResourceSignature | None = field(
+        "A signature that is verified in addition to the checksum.", default=None
     )
     category: str = field(
         "What sort of file it is, such as k3s, so that programs can list all of a sort.",

@@ -2,6 +2,7 @@
 """resource: files are fetched for Checkouts, verified, and complete or missing."""
 
 import asyncio
+import base64
 import hashlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from tests.controllers.controller_world import controller_environment, eventually, gone, managed
 from tests.origin import CONTENT, DIGEST, Origin, serving
 from tests.runtime.runtime_world import World, until
@@ -138,6 +142,27 @@ async def test_failure_is_a_condition_with_its_cause(
         found = await eventually(world, CHECKOUTS, "mine", reason_is(reason))
         assert "localPath" not in found["status"]
         assert not list(cache.entries())
+
+
+async def test_file_needs_the_signature_of_its_resource(
+    world: World, origin: Origin, tmp_path: Path
+) -> None:
+    private = ec.generate_private_key(ec.SECP256R1())
+    key = private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    for name, content in (("/right", CONTENT), ("/wrong", b"another file")):
+        signature = private.sign(content, ec.ECDSA(SHA256()))
+        origin.texts[name] = base64.b64encode(signature).decode()
+    async with fetching(world, tmp_path) as cache:
+        for name, reason in (("wrong", "SignatureMismatch"), ("right", "CheckedOut")):
+            wanted = {"url": f"{origin.base}/{name}", "key": key.decode()}
+            await offer(world, origin.url, name=name, digest=DIGEST, signature=wanted)
+            target = tmp_path / name
+            await check_out(world, name, resource=name, destination=str(target), readonly=False)
+            await eventually(world, CHECKOUTS, name, reason_is(reason))
+            assert target.exists() == (name == "right")
+            assert bool(list(cache.entries())) == (name == "right")
+        with pytest.raises(errors.Invalid, match="signature of a Resource cannot change"):
+            await world.client.patch(RESOURCES, "right", {"spec": {"signature": None}})
 
 
 async def test_transient_failure_is_retried(

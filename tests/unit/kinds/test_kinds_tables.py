@@ -375,10 +375,20 @@ TABLES: dict[type[Kind], Table] = {
     Resource: {
         "": "object",
         "spec": "object! rule[has(self.digest) || has(self.checksumURL) → "
-        "a digest or a checksumURL is required: files without a checksum are not fetched]",
+        "a digest or a checksumURL is required: files without a checksum are not fetched] "
+        "rule[!has(self.signature) || self.signature.of != 'checksums' || "
+        "(has(self.checksumURL) && !has(self.digest)) → "
+        "a signature of the checksums needs a checksumURL and no digest] "
+        "rule[has(self.signature) == has(oldSelf.signature) && "
+        "(!has(self.signature) || self.signature == oldSelf.signature) → "
+        "the signature of a Resource cannot change: its digest may be pinned already]",
         "spec.url": "string! pattern=^(https?|file)://.+",
         "spec.digest": f"string pattern={DIGESTS}",
         "spec.checksumURL": "string pattern=^https?://.+",
+        "spec.signature": "object",
+        "spec.signature.url": "string! pattern=^https?://.+",
+        "spec.signature.key": "string! maxLength=65536 minLength=40",
+        "spec.signature.of": 'string ="file" <file checksums>',
         "spec.category": "string",
         "status": "object",
         "status.status": "string <available cached>",

@@ -26,9 +26,10 @@ from rdd.fetch import checkout
 from rdd.fetch.cache import Cache
 from rdd.fetch.digests import Digest
 from rdd.fetch.failures import FetchError, SourceUnreachable
-from rdd.fetch.fetching import fetch, published_digest
+from rdd.fetch.fetching import fetch, published_digest, read_signature
 from rdd.fetch.network import Network
 from rdd.fetch.progress import Progress
+from rdd.fetch.signatures import Signature
 from rdd.host.directories import make_private_dir
 from rdd.host.errors import HostError
 from rdd.kinds.resource import Checkout, Resource
@@ -167,6 +168,7 @@ class CheckoutReconciler:
     async def _check_out(self, found: Checkout, resource: Resource) -> Object:
         network = await network_of_app(self._context.client)
         await self._write(found.raw, "Fetching", members={"progress": "Starting"})
+        signature = await self._signature(resource, network, "file")
         digest = await self._digest(resource, network)
         reporter = _Reporter(self, found)
         try:
@@ -176,6 +178,7 @@ class CheckoutReconciler:
                 cache=self._cache,
                 report=reporter.report,
                 network=network,
+                signature=signature,
             )
         finally:
             await reporter.finish()
@@ -197,9 +200,19 @@ class CheckoutReconciler:
         if known:
             return Digest.parse(known)
         name = unquote(urlsplit(resource.spec.url).path.rpartition("/")[2])
-        digest = await published_digest(resource.spec.checksum_url, name, network=network)
+        signature = await self._signature(resource, network, "checksums")
+        digest = await published_digest(
+            resource.spec.checksum_url, name, network=network, signature=signature
+        )
         await self._write_resource(resource, {"digest": str(digest)})
         return digest
+
+    async def _signature(self, resource: Resource, network: Network, of: str) -> Signature | None:
+        """Read the signature of the file or of its checksums; None if the Resource has none."""
+        wanted = resource.spec.signature
+        if wanted is None or wanted.signed != of:
+            return None
+        return await read_signature(wanted.url, wanted.key, network=network)
 
     async def _reconcile_resource(self, key: ObjectKey) -> Result:
         found = self._resources.get(key)

@@ -19,6 +19,8 @@ _MEANINGS = {
     FetchFailure.SERVER_ERROR: "the server fails; the controller retries",
     FetchFailure.CHECKSUM_MISMATCH: "the content has another digest; it was deleted",
     FetchFailure.TOO_LARGE: "the checksums, the signature or the content is too large",
+    FetchFailure.SIGNATURE_MISMATCH: "the signature is wrong or cannot be verified; "
+    "nothing was stored",
     FetchFailure.NO_CHECKSUM: "the publisher's checksums do not list the file",
     FetchFailure.INVALID_SOURCE: "the location cannot be fetched",
     FetchFailure.DISK_FULL: "there is not enough space",

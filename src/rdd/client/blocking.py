@@ -36,6 +36,7 @@ Headers = list[tuple[str, str]]
 
 _MAX_ATTEMPTS = 10
 _DEFAULT_RETRY_S = 1
+_CONNECT_TIMEOUT_S = 10.0  # of a TLS handshake in client-go; a process that hangs does none
 
 
 class Exchange(NamedTuple):
@@ -286,6 +287,8 @@ class Connection:
     def _unreachable(self, error: Exception) -> Unreachable:
         if isinstance(error, ssl.SSLCertVerificationError):
             text = f"tls: failed to verify certificate: {error.verify_message}"
+        elif isinstance(error, _HandshakeTimeout):
+            text = "net/http: TLS handshake timeout"
         elif isinstance(error, TimeoutError):
             text = "net/http: request canceled (Client.Timeout exceeded while awaiting headers)"
         else:
@@ -325,6 +328,10 @@ class Connection:
             )
 
 
+class _HandshakeTimeout(TimeoutError):
+    """The kernel accepted the connection, and the server's process does not respond."""
+
+
 class _HttpConnection(http.client.HTTPConnection):
     """A TCP connection with or without TLS.
 
@@ -349,16 +356,20 @@ class _HttpConnection(http.client.HTTPConnection):
 
     def connect(self) -> None:
         address = (_encoded(self.host), self.port)
-        plain = socket.create_connection(address, self.timeout)  # type: ignore[arg-type]
+        limit_s = min(self.timeout or _CONNECT_TIMEOUT_S, _CONNECT_TIMEOUT_S)
+        plain = socket.create_connection(address, limit_s)  # type: ignore[arg-type]
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if self._tls is None:
-            self.sock = plain
-            return
-        try:
-            self.sock = self._tls.wrap_socket(plain, server_hostname=_encoded(self._server_name))
-        except BaseException:
-            plain.close()
-            raise
+        self.sock = plain
+        if self._tls is not None:
+            name = _encoded(self._server_name)
+            try:
+                self.sock = self._tls.wrap_socket(plain, server_hostname=name)
+            except BaseException as error:
+                plain.close()
+                if isinstance(error, TimeoutError) and limit_s == _CONNECT_TIMEOUT_S:
+                    raise _HandshakeTimeout from None
+                raise
+        self.sock.settimeout(self.timeout)
 
 
 def _encoded(host: str) -> str | bytes:

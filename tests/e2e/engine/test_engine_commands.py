@@ -346,6 +346,7 @@ def test_exec_in_a_terminal(desktop: World, container: str) -> None:
     ("words", "text"),
     [
         pytest.param(["logs", "none"], 'no such container: "none"', id="unknown"),
+        pytest.param(["logs", "wbe"], '"wbe"; did you mean "web"?', id="mistyped"),
         pytest.param(["logs", "--tail", "x", "web"], 'invalid value "x" for --tail', id="tail"),
         pytest.param(["exec", "web"], "requires at least 2 arg(s)", id="no command"),
         pytest.param(["exec", "none", "ls"], 'no such container: "none"', id="exec unknown"),

@@ -4,6 +4,7 @@
 import json
 import os
 import random
+import re
 import signal
 import socket
 import time
@@ -338,3 +339,52 @@ def test_stopped_daemon_is_reported_and_left_alone(world: World) -> None:
     assert world.rdd("svc", "start").messages[-1] == f"{world.title} is ready"
     world.rdd("svc", "status")
     assert world.pid() == pid
+
+
+@pytest.mark.parametrize("words", [("stop",), ("delete", "--yes", "--no-trash")])
+def test_stopped_daemon_is_continued_to_end(world: World, words: tuple[str, ...]) -> None:
+    world.rdd("svc", "start")
+    pid = world.pid()
+    os.kill(pid, signal.SIGSTOP)
+    world.rdd("svc", *words)
+    assert identity(pid) is None
+
+
+def test_commands_do_not_wait_for_a_stopped_daemon(world: World) -> None:
+    world.rdd("svc", "start")
+    pid = world.pid()
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        for words in ("get", "history", "disk prune", "limavm list", "delete", "ctl get app"):
+            done = world.try_rdd(*words.split())
+            assert done.code == 1
+            assert f"to continue it: kill -CONT {pid}" in done.last[1]
+        done = world.try_rdd("disk")
+        assert done.code == 0
+        assert f"kill -CONT {pid}" in done.messages[0]
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("answers", [False, True], ids=["refused", "silent"])
+def test_unreachable_control_plane_is_named_with_the_next_step(world: World, answers: bool) -> None:
+    """Its process runs, and nothing, or a program that never responds, has its port."""
+    world.rdd("svc", "start")
+    config = world.instance.config
+    text = config.read_text()
+    port = re.search(r"server: https://127\.0\.0\.1:(\d+)", text)
+    assert port is not None
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        if answers:
+            other.listen()
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        config.write_text(text.replace(f"127.0.0.1:{port[1]}", address))
+        done = world.try_rdd("get")
+        config.write_text(text)
+    assert done.code == 1
+    why = "net/http: TLS handshake timeout" if answers else "Connection refused"
+    assert done.last[1].startswith(
+        f"{world.title} does not respond at {address}: {why}; process {world.pid()} is "
+    )
+    assert done.last[1].endswith("; to find the cause: rdd doctor")

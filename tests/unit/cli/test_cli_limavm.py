@@ -130,16 +130,19 @@ def test_shell_takes_the_driver_from_the_template_without_a_record(tmp_path: Pat
 
 
 def test_name_is_not_a_selector() -> None:
-    asked: list[Object] = []
+    asked: list[Object | None] = []
 
     class Nothing:
-        def get(self, path: str, query: Object) -> Object:
+        def get(self, path: str, query: Object | None = None) -> Object:
             asked.append(query)
-            return {"items": []}
+            return {"items": [] if query else [{"metadata": {"name": "builder"}}]}
 
-    with pytest.raises(CommandError, match="not found in any namespace"):
-        limavm_object.find(cast(Connection, Nothing()), "a,metadata.namespace=b")
-    assert asked == [{"fieldSelector": r"metadata.name=a\,metadata.namespace\=b"}]
+    connection = cast(Connection, Nothing())
+    with pytest.raises(CommandError, match=r"not found in any namespace$"):
+        limavm_object.find(connection, "a,metadata.namespace=b")
+    assert asked[0] == {"fieldSelector": r"metadata.name=a\,metadata.namespace\=b"}
+    with pytest.raises(CommandError, match='not found in any namespace; did you mean "builder"'):
+        limavm_object.find(connection, "builderx")
 
 
 def test_params_are_set_and_removed() -> None:

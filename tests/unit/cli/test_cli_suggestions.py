@@ -26,6 +26,7 @@ NAMES = ("start", "status", "stop", "ps", "set", "virtualMachine.cpus", "virtual
         pytest.param("statsu", "status", id="swapped neighbours"),
         pytest.param("starrt", "start", id="doubled letter"),
         pytest.param("sta", "start", id="incomplete"),
+        pytest.param("stat", "status", id="incomplete before one letter less"),
         pytest.param("STOP", "stop", id="upper case"),
         pytest.param("p", "", id="one letter is too little"),
         pytest.param("pss", "ps", id="one letter more"),
@@ -45,7 +46,7 @@ def test_nearest_name(given: str, expected: str) -> None:
     ("words", "hint"),
     [
         (["statsu"], 'did you mean "rdd status"?'),
-        (["service", "stat"], 'did you mean "rdd service start"?'),
+        (["service", "stat"], 'did you mean "rdd service status"?'),
         (["svc", "dele"], 'did you mean "rdd service delete"?'),
         (["help", "versi"], 'did you mean "rdd version"?'),
         (["status", "--ouput=json"], 'did you mean "--output"?'),

@@ -41,7 +41,7 @@ def read_app(call: Call, daemon: "DaemonRecord | None") -> KnownApp:
         with connected(call, start=False, timeout_s=TIMEOUT_S) as connection:
             return KnownApp(get_or_none(connection, APP))
     except CommandError as error:
-        return KnownApp(None, str(error))
+        return KnownApp(None, str(error.__cause__ or error))
 
 
 def _is_config_readable(call: Call) -> bool:

@@ -19,6 +19,7 @@ from rdd.cli.framework.wording import plain
 if TYPE_CHECKING:
     from rdd.cli.framework.progress import Progress
     from rdd.client.blocking import Connection
+    from rdd.client.errors import ClientError
 
 _REJECTIONS = (400, 403, 422)
 _PAUSE_S = 0.2  # before a watch that broke is begun again
@@ -52,6 +53,8 @@ def connected(
         from rdd.cli.framework.autostart import ensure_running
 
         ensure_running(call, progress)
+    else:
+        _refuse_stopped(call)
     try:
         connection = Connection(
             load(call.instance.config), timeout_s=timeout_s, on_warning=_print_warning
@@ -64,12 +67,27 @@ def connected(
         code = REJECTED if error.code in _REJECTIONS else FAILED
         raise CommandError(plain(error.message), exit_code=code) from error
     except ClientError as error:
-        raise CommandError(_unavailable(call) or str(error)) from error
+        raise CommandError(_unavailable(call, error) or str(error)) from error
 
 
-def _unavailable(call: Call) -> str:
-    """Return why the control plane cannot respond now; empty if it should."""
-    from rdd.daemon.service import record
+def _refuse_stopped(call: Call) -> None:
+    """Raise CommandError if the process of the control plane is stopped by a signal."""
+    from rdd.daemon.service import hang, record
+    from rdd.daemon.service.errors import ServiceError
+
+    daemon = record.read(call.instance)
+    if daemon is not None:
+        try:
+            hang.check_not_stopped(call.instance, daemon)
+        except ServiceError as error:
+            raise CommandError(str(error)) from error
+
+
+def _unavailable(call: Call, error: "ClientError") -> str:
+    """Return why the control plane cannot respond now; empty if it could."""
+    from rdd.client.errors import Unreachable
+    from rdd.controllers.app.commands import rdd_command
+    from rdd.daemon.service import hang, record
     from rdd.daemon.service.record import State
 
     daemon = record.read(call.instance)
@@ -78,7 +96,14 @@ def _unavailable(call: Call) -> str:
         return f"{title} is not running"
     if daemon.state == State.STOPPING:
         return f"{title} is stopping"
-    return "" if daemon.state == State.READY else f"{title} is starting"
+    if daemon.state != State.READY:
+        return f"{title} is starting"
+    if not isinstance(error, Unreachable):
+        return ""
+    return (
+        f"{title} does not respond at {error.address}: {error}; {hang.process_text(daemon)}; "
+        f"to find the cause: {rdd_command(call.instance, 'doctor')}"
+    )
 
 
 def _print_warning(text: str) -> None:

@@ -22,10 +22,14 @@ def nearest(given: str, names: Iterable[str]) -> str:
     if not word or len(word) > _MAX_LENGTH:
         return ""
     allowed = min(max(1, len(word.rpartition(".")[2]) // 3), 3)
-    ranked = sorted((_distance(word, name), name) for name in set(names) if name)
+    ranked = sorted(
+        (_distance(word, name), not name.lower().startswith(word), name)
+        for name in set(names)
+        if name
+    )
     if not ranked or ranked[0][0] > allowed or ranked[0][0] >= len(word):
         return ""
-    return ranked[0][1]
+    return ranked[0][2]
 
 
 def did_you_mean(given: str, names: Iterable[str], *, form: str = "{}") -> str:

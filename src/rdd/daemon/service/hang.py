@@ -19,7 +19,7 @@ _STOPPED = ("T", "t")
 _STATES = {
     "R": "running",
     "S": "sleeping",
-    "D": "waiting for a disk",
+    "D": "waiting for a disk, or frozen",
     "T": "stopped by a signal",
     "t": "stopped by a debugger",
 }

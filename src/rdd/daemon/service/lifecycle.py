@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from rdd.daemon.service import arguments, instance_lock, record
 from rdd.daemon.service.errors import DeadlineExceeded, ServiceError
-from rdd.daemon.service.hang import check_not_stopped, check_responsive
+from rdd.daemon.service.hang import check_not_stopped, check_responsive, is_stopped
 from rdd.daemon.service.record import DaemonRecord, State
 from rdd.daemon.service.waits import Deadline, check_version, wait_ended, wait_ready
 from rdd.host.directories import make_private_dir
@@ -247,6 +247,8 @@ class Service:
             send_signal(daemon.process, signal.SIGINT)
         except HostError:
             send_signal(daemon.process, signal.SIGTERM)
+        if is_stopped(daemon):  # the signal stays pending until the process continues
+            send_signal(daemon.process, signal.SIGCONT)
 
     def _wait_ended(self, daemon: DaemonRecord, deadline: Deadline) -> None:
         try:

@@ -13,6 +13,7 @@ from rdd.cli.commands.app.object import APPS
 from rdd.cli.framework.connection import conditions_of, connected, get_or_none
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.outputs import is_json
+from rdd.cli.framework.suggestions import did_you_mean
 from rdd.cli.framework.tables import Row, write_table
 from rdd.cli.framework.types import Call
 
@@ -81,8 +82,10 @@ def find_container(connection: "Connection", given: str) -> Object:
     exact = [obj for obj in objects if given in (obj["metadata"]["name"], obj["status"]["name"])]
     found = exact or [obj for obj in objects if obj["metadata"]["name"].startswith(given)]
     if not found or not given:
-        problem = engine_problem(connection)
-        raise CommandError(f"no such container: {quote(given)}" + (problem and f"; {problem}"))
+        hint = engine_problem(connection) or did_you_mean(
+            given, [obj["status"]["name"] for obj in objects]
+        )
+        raise CommandError(f"no such container: {quote(given)}" + (hint and f"; {hint}"))
     if len(found) > 1:
         names = ", ".join(sorted(obj["status"]["name"] for obj in found))
         raise CommandError(f"{quote(given)} is not unique: {names}")

@@ -17,6 +17,7 @@ from rdd.cli.commands.boot import boot_steps, report_download
 from rdd.cli.framework.connection import conditions_of, connected, follow
 from rdd.cli.framework.errors import FAILED, REJECTED, TIMED_OUT, CommandError
 from rdd.cli.framework.progress import Progress, shown
+from rdd.cli.framework.suggestions import did_you_mean
 from rdd.cli.framework.types import Call
 from rdd.cli.framework.wording import plain
 
@@ -60,7 +61,11 @@ def find(connection: "Connection", name: str) -> Object:
     """Return the LimaVM with this name in any namespace. Raises CommandError."""
     found = find_or_none(connection, name)
     if found is None:
-        raise CommandError(f"LimaVM {quote(name)} not found in any namespace")
+        listed = connection.get(f"{names.LIMA_API}/limavms").get("items") or []
+        hint = did_you_mean(name, [vm["metadata"]["name"] for vm in listed])
+        raise CommandError(
+            f"LimaVM {quote(name)} not found in any namespace" + (hint and f"; {hint}")
+        )
     return found
 
 

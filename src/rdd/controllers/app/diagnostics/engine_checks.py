@@ -126,7 +126,9 @@ def kube_context(facts: Facts) -> Finding:
 
 def mounts(facts: Facts) -> Finding:
     """Check for containers that mount a folder of this host which the guest does not share."""
-    if facts.engine != "moby" or not facts.is_running or facts.machine.driver in ("", "host"):
+    if facts.is_running and facts.machine.driver == "host":
+        return not_applicable("The engine runs on this host and sees its folders.")
+    if facts.engine != "moby" or not facts.is_running or not facts.machine.driver:
         return not_applicable("No virtual machine with the Docker engine is running.")
     shared = [mount.mount_point or mount.location for mount in facts.machine.template().mounts]
     try:

@@ -155,7 +155,7 @@ def certificates(facts: Facts) -> Finding:
     from rdd.client.tls import client_context
 
     if not facts.is_served:
-        return not_applicable("The control plane is not running.")
+        return not_applicable("The control plane is not running, or does not respond.")
     try:
         login = load(facts.instance.config)
         context = client_context(login)

@@ -155,6 +155,18 @@ def qemu_path() -> Path:
 
 
 @pytest.fixture(scope="session")
+def newer_tools() -> Path:
+    """Return the root of a newer docker.io, Compose and Buildx, which `make parts` unpacks."""
+    found = ROOT / ".cache" / "parts" / "tools"
+    if not (found / "complete").exists():
+        reason = "real part missing: a newer docker.io (`make parts` fetches it)"
+        if REQUIRE_PARTS:
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return found
+
+
+@pytest.fixture(scope="session")
 def guests() -> Path:
     """Return the directory with the guests `small` and `debian` that `make guest-image` builds."""
     found = ROOT / ".cache" / "guest" / "current"

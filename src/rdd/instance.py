@@ -52,6 +52,7 @@ HOME_TRASH_DIR = ".rdd-trash"  # if that is on another file system than the shor
 
 # In the short directory
 BIN_DIR = "bin"  # published tools
+TOOLS_DIR = "tools"  # the toolbox: tools that rdd has fetched, in their versions
 LIMA_DIR = "lima"  # LIMA_HOME of this instance
 DOCKER_SOCKET = "docker.sock"  # host side of the container engine's socket
 KUBE_CONFIG_FILE = "kube.config"  # kubeconfig with only this instance's cluster
@@ -314,6 +315,11 @@ class Instance:
     def bin_dir(self) -> Path:
         """Return the directory of tools for the user's PATH."""
         return self.short_dir / BIN_DIR
+
+    @property
+    def tools_dir(self) -> Path:
+        """Return the directory of fetched tools; its `bin` is for the user's PATH."""
+        return self.short_dir / TOOLS_DIR
 
     @property
     def lima_home(self) -> Path:

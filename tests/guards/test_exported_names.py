@@ -76,6 +76,7 @@ def test_instance() -> None:
         "suffix",
         "system",
         "tls_dir",
+        "tools_dir",
         "port_file",
         "tokens_file",
         "trash_dirs",

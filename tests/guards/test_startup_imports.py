@@ -44,6 +44,8 @@ _OURS = {
     "rdd.cli.framework.program",
     "rdd.cli.commands.service.table",
     "rdd.cli.commands.table",
+    "rdd.cli.commands.tools",
+    "rdd.cli.commands.tools.table",
     "rdd.cli.commands.trash",
     "rdd.cli.commands.trash.table",
     "rdd.cli.framework.types",

@@ -21,6 +21,12 @@ class ContainerEngine(Struct):
         default="moby",
         required=True,
     )
+    version: str = field(
+        "Version of the engine in the toolbox, such as 28.5.1, with the type host. It is fetched "
+        "if it is missing. Without a value, the installed engine of this host runs. "
+        "A change restarts the engine and keeps its containers, images and volumes.",
+        default=UNSET,
+    )
 
 
 class Kubernetes(Struct):

@@ -16,7 +16,6 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from importlib import resources
 from pathlib import PurePosixPath
 from string import Formatter
 from typing import Any, Final, Literal, cast
@@ -136,6 +135,8 @@ class Catalogue:
     @classmethod
     def shipped(cls) -> "Catalogue":
         """Return the catalogue of this release."""
+        from importlib import resources  # 5 ms that only a use of the catalogue costs
+
         return cls.parse(resources.files(__package__).joinpath(_FILE).read_text())
 
     @classmethod

@@ -214,7 +214,7 @@ def test_run_sets_path_and_contexts_and_returns_the_exit_code(settled: World) ->
     assert done.messages[-1] != "7"
     instance = settled.instance
     assert done.json() == {
-        "PATH": f"{instance.bin_dir}:/usr/bin",
+        "PATH": f"{instance.tools_dir}/bin:{instance.bin_dir}:/usr/bin",
         "DOCKER_CONTEXT": instance.name,
         "KUBECONFIG": str(instance.kube_config),
         "DOCKER_HOST": None,
@@ -255,21 +255,21 @@ def test_shell_needs_a_running_machine_and_starts_none(
         assert not fresh.instance.dir.exists()
 
 
+@pytest.mark.parametrize("flag", ["--contexts", "--own-tools-first"])
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "sh"])
 def test_the_shell_profile_puts_the_tools_on_path_once(
-    served: World, shell: str, tmp_path: Path
+    served: World, shell: str, flag: str, tmp_path: Path
 ) -> None:
-    lines = served.rdd("shell-profile", "--shell", shell, "--contexts").out
+    lines = served.rdd("shell-profile", "--shell", shell, "--contexts", flag).out
     file = tmp_path / "profile"
     file.write_text(lines)
     done = run_program(
         [shell, "-c", f". {file}; . {file}; printenv PATH DOCKER_CONTEXT"],
         env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
     )
-    assert done.stdout.splitlines() == [
-        f"{served.instance.bin_dir}:/usr/bin:/bin",
-        served.instance.name,
-    ], done.stderr
+    ours = f"{served.instance.tools_dir}/bin:{served.instance.bin_dir}"
+    first, second = (ours, "/usr/bin:/bin")[:: -1 if flag == "--own-tools-first" else 1]
+    assert done.stdout.splitlines() == [f"{first}:{second}", served.instance.name], done.stderr
 
 
 def test_the_shell_profile_rejects_an_unknown_shell(served: World) -> None:

@@ -125,7 +125,7 @@ def test_completion_script_calls_rdd(rdd: Rdd, shell: str) -> None:
     ("words", "expected"),
     [
         (["get", "virtualMachine."], [f"virtualMachine.{n}" for n in ("cpus", "memory", "type")]),
-        (["set", "containerE"], ["containerEngine.name="]),
+        (["set", "containerE"], ["containerEngine.name=", "containerEngine.version="]),
         (["set", "running=true", "kubernetes.e"], ["kubernetes.enabled="]),
         (
             ["set", "containerEngine.name="],

@@ -59,7 +59,7 @@ def complete(shell: str, program: Path, rdd: Path, home: Path, line: str) -> lis
     ("line", "expected"),
     [
         ("rdd sta", ["start", "status"]),
-        ("rdd set containerE", ["containerEngine.name="]),
+        ("rdd set containerE", ["containerEngine.name=", "containerEngine.version="]),
         ("rdd set containerEngine.name=m", ["containerEngine.name=moby"]),
         ("rdd get virtualMachine.c", ["virtualMachine.cpus"]),
         ("rdd --instance ", ["2", "work"]),

@@ -114,6 +114,7 @@ TABLES: dict[type[Kind], Table] = {
         "spec.namespace": 'string ="default" rule[self == oldSelf → spec.namespace is immutable]',
         "spec.containerEngine": 'object ={"name": "moby"}',
         "spec.containerEngine.name": 'string! ="moby" <moby containerd>',
+        "spec.containerEngine.version": "string",
         "spec.kubernetes": "object",
         "spec.kubernetes.enabled": "boolean!",
         "spec.kubernetes.version": "string",

@@ -74,6 +74,10 @@ def _assignments(call: Call, words: Words) -> Iterator[Candidate]:
 def _values(name: str, schema: Any) -> Iterable[str]:
     if schema.get("type") == "boolean":
         return ("true", "false")
+    if name == "containerEngine.version":
+        from rdd.toolbox.catalogue import Catalogue
+
+        return Catalogue.shipped().tool("engine").versions
     if name == "kubernetes.version":
         from rdd.controllers.app.k3s_versions_table import CHANNELS, VERSIONS
 
@@ -135,6 +139,26 @@ def _cached(call: Call, words: Words) -> Iterator[Candidate]:
 
     for entry in cache_of(call).entries():
         yield entry.digest.hexadecimal[:12], entry.location
+
+
+def _tools(call: Call, words: Words) -> Iterator[Candidate]:
+    from rdd.cli.commands.tools.selection import catalogue_of
+
+    for name, tool in catalogue_of().tools.items():
+        if words.current.startswith(f"{name}@"):
+            yield from ((f"{name}@{version}", "") for version in tool.versions)
+        else:
+            yield name, tool.title
+
+
+def _installed_tools(call: Call, words: Words) -> Iterator[Candidate]:
+    from rdd.cli.commands.tools.selection import toolbox_of
+
+    for one in toolbox_of(call).installed():
+        if words.current.startswith(f"{one.tool}@"):
+            yield f"{one.tool}@{one.version}", ""
+        else:
+            yield one.tool, one.version
 
 
 def _kubectl(call: Call, words: Words) -> Iterator[Candidate]:
@@ -203,10 +227,12 @@ _SOURCES: dict[str, Callable[[Call, Words], Iterable[Candidate]]] = {
     "containers": _containers,
     "ctl": _ctl,
     "images": _images,
+    "installed-tools": _installed_tools,
     "instances": instances,
     "kubectl": _kubectl,
     "machines": _machines,
     "properties": _properties,
+    "tools": _tools,
     "trash": _trash,
     "volumes": _volumes,
 }

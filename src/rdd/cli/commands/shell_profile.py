@@ -18,9 +18,11 @@ def run(call: Call) -> int:
     if call.flags.truth("contexts"):
         values["DOCKER_CONTEXT"] = call.instance.name
         values["KUBECONFIG"] = str(call.instance.kube_config)
-    directory = str(call.instance.bin_dir)
-    lines = _fish(directory, values) if shell == "fish" else _posix(directory, values)
-    call.out.write("\n".join(lines) + "\n")
+    # The fetched kubectl comes before `kubectl`, the link to rdd.
+    directories = [str(call.instance.tools_dir / "bin"), str(call.instance.bin_dir)]
+    is_last = call.flags.truth("own-tools-first")
+    write = _fish if shell == "fish" else _posix
+    call.out.write("\n".join(write(directories, values, is_last=is_last)) + "\n")
     return 0
 
 
@@ -29,21 +31,23 @@ def _own_shell(call: Call) -> str:
     return name if name in SHELLS else "sh"
 
 
-def _posix(directory: str, values: dict[str, str]) -> list[str]:
-    quoted = shlex.quote(directory)
-    return [
+def _posix(directories: list[str], values: dict[str, str], *, is_last: bool) -> list[str]:
+    lines = []
+    for directory in directories if is_last else reversed(directories):
+        quoted = shlex.quote(directory)
+        value = f'"$PATH":{quoted}' if is_last else f'{quoted}:"$PATH"'
         # Sourcing the file twice must not extend PATH twice.
-        f'case ":$PATH:" in *:{quoted}:*) ;; *) export PATH={quoted}:"$PATH" ;; esac',
-        *(f"export {name}={shlex.quote(value)}" for name, value in values.items()),
-    ]
+        lines.append(f'case ":$PATH:" in *:{quoted}:*) ;; *) export PATH={value} ;; esac')
+    return [*lines, *(f"export {name}={shlex.quote(value)}" for name, value in values.items())]
 
 
-def _fish(directory: str, values: dict[str, str]) -> list[str]:
-    quoted = _fish_quote(directory)
-    return [
-        f"contains -- {quoted} $PATH; or set -gx PATH {quoted} $PATH",
-        *(f"set -gx {name} {_fish_quote(value)}" for name, value in values.items()),
-    ]
+def _fish(directories: list[str], values: dict[str, str], *, is_last: bool) -> list[str]:
+    lines = []
+    for directory in directories if is_last else reversed(directories):
+        quoted = _fish_quote(directory)
+        value = f"$PATH {quoted}" if is_last else f"{quoted} $PATH"
+        lines.append(f"contains -- {quoted} $PATH; or set -gx PATH {value}")
+    return [*lines, *(f"set -gx {name} {_fish_quote(value)}" for name, value in values.items())]
 
 
 def _fish_quote(text: str) -> str:

@@ -12,6 +12,7 @@ from rdd.cli.commands.disk.table import DISK
 from rdd.cli.commands.engine.table import ENGINE_COMMANDS
 from rdd.cli.commands.limavm.table import LIMAVM
 from rdd.cli.commands.service.table import SERVICE
+from rdd.cli.commands.tools.table import TOOLS, UPDATE
 from rdd.cli.commands.trash.table import TRASH
 from rdd.cli.framework.types import Command, Flag, Group
 from rdd.cli.framework.usual_flags import output
@@ -144,7 +145,9 @@ ROOT = Group(
         *ENGINE_COMMANDS,
         LIMAVM,
         SERVICE,
+        TOOLS,
         TRASH,
+        UPDATE,
         Command(
             "support-bundle",
             "rdd.cli.commands.support_bundle",

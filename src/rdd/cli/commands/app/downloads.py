@@ -24,10 +24,7 @@ _RESOURCES = f"{names.RDD_API}/resources"
 
 def approve(call: Call, connection: "Connection", app: Object) -> bool:
     """Ask, and return whether the program will be fetched."""
-    version = app["spec"]["kubernetes"]["version"]
-    selector = f"{names.KUBERNETES_VERSION_LABEL}={version}"
-    listed = connection.request("GET", _RESOURCES, query={"labelSelector": selector})
-    sources = [item["spec"]["url"] for item in listed.get("items") or []]
+    sources = _sources(connection, app["spec"])
     lines = [f"  {url} ({_size(url, app)})" for url in sources]
     sys.stderr.write(
         "".join(f"{line}\n" for line in [conditions_of(app)[names.SETTLED]["message"], *lines])
@@ -41,6 +38,24 @@ def approve(call: Call, connection: "Connection", app: Object) -> bool:
     consent = {"metadata": {"annotations": {names.DOWNLOADS_APPROVED: "true"}}}
     connection.request("PATCH", APP, body=consent, content_type=MERGE_PATCH)
     return True
+
+
+def _sources(connection: "Connection", spec: Object) -> list[str]:
+    """Return the URLs of what the settings need and the cache does not have."""
+    selectors = []
+    if spec["kubernetes"].get("enabled"):
+        selectors.append(f"{names.KUBERNETES_VERSION_LABEL}={spec['kubernetes']['version']}")
+    if version := spec["containerEngine"].get("version"):
+        selectors.append(f"{names.TOOL}=engine,{names.TOOL_VERSION}={version}")
+    found = []
+    for selector in selectors:
+        listed = connection.request("GET", _RESOURCES, query={"labelSelector": selector})
+        found += [
+            item["spec"]["url"]
+            for item in listed.get("items") or []
+            if (item.get("status") or {}).get("status") != "cached"
+        ]
+    return found
 
 
 def _size(url: str, app: Object) -> str:

@@ -108,6 +108,11 @@ APP_COMMANDS = (
                 kind="bool",
             ),
             Flag(
+                "own-tools-first",
+                "put the instance's tools last, so that installed programs of the same name run",
+                kind="bool",
+            ),
+            Flag(
                 "shell",
                 "bash, zsh, fish or sh (default: from SHELL)",
                 values=("bash", "zsh", "fish", "sh"),

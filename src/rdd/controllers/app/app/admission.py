@@ -11,7 +11,7 @@ of another computer, must not prevent a stop.
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -57,7 +57,9 @@ class AppAdmission:
         memory_bytes: int | None = None,
         probe: Probe = catalog.availability,
         missing_limits: Callable[[Mapping[str, str]], str] = missing_limits,
+        engines: Callable[[], Sequence[str]] = tuple,
     ) -> None:
+        self._engines = engines
         self._missing_limits = missing_limits
         self._probe = probe
         self._environment = environment
@@ -130,6 +132,7 @@ class AppAdmission:
         problems = [
             *self._kubernetes(app.spec),
             *await self._resources(request),
+            *await self._engine(request),
             *_type(request),
             *_proxy(app.spec),
             *_registries(app.spec),
@@ -150,6 +153,25 @@ class AppAdmission:
         elif version and version not in k3s.VERSIONS:
             known = f"{', '.join(k3s.VERSIONS)} and the channels {', '.join(k3s.CHANNELS)}"
             yield f'spec.kubernetes.version "{version}" is not supported; supported are {known}'
+
+    async def _engine(self, request: AdmissionRequest[App]) -> list[str]:
+        """Return the problem of a new version of the engine, or of its first use by this type."""
+        app, old = request.object, request.old
+        version = app.spec.container_engine.version
+        if not version or (old is not None and old.spec.container_engine.version == version):
+            return []
+        known = await asyncio.to_thread(self._engines)
+        if version not in known:
+            return [
+                f'spec.containerEngine.version "{version}" is not supported; supported are '
+                f"{', '.join(known)}, and any version that `rdd tools install` has installed"
+            ]
+        if not await self._is_host(app):
+            return [
+                "spec.containerEngine.version needs the type host: a virtual machine has the "
+                "engine of its image"
+            ]
+        return []
 
     async def _resources(self, request: AdmissionRequest[App]) -> list[str]:
         """Return the problems of CPUs and memory, as far as they are new."""

@@ -29,3 +29,13 @@ def choose(
         return select(request, environment, probe=probe)
     except HostError as error:  # RDD_VM_TYPE names no driver
         return Selection("", (Availability(wanted, usable=False, reason=str(error)),))
+
+
+def no_driver_message(wanted: str, choice: Selection) -> str:
+    """Return why no driver works, with the reason and the fix of each."""
+    headline = (
+        "Nothing can run containers here"
+        if wanted == AUTO
+        else f'The type "{wanted}" does not work here'
+    )
+    return f"{headline}:\n{choice.table()}"

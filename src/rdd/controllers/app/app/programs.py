@@ -39,8 +39,8 @@ from rdd.runtime import (
 from rdd.vm.drivers import catalog
 from rdd.vm.drivers.protocol import KubernetesSupport, ProgramSource
 
-_RUNNING_FETCHES = ("", "Fetching")
-_TRANSIENT = (FetchFailure.UNREACHABLE, FetchFailure.SERVER_ERROR)
+RUNNING_FETCHES = ("", "Fetching")
+TRANSIENT = (FetchFailure.UNREACHABLE, FetchFailure.SERVER_ERROR)
 """Failures that the controller of Checkouts retries soon, so commands wait."""
 
 
@@ -124,13 +124,13 @@ class ProgramFetch:
             await self._delete(Checkout, key)
             return Hold(settled("Fetching", f"Fetching {source.name}"), is_fetching=True)
         reason = ready.get("reason", "")
-        if reason in _RUNNING_FETCHES:
+        if reason in RUNNING_FETCHES:
             progress = (found.get("status") or {}).get("progress") or f"Fetching {source.name}"
             return Hold(settled("Fetching", progress), is_fetching=True)
         remedy = rdd_command(self._env.instance, "set --yes kubernetes.enabled=true")
         return Hold(
             settled("FetchFailed", str(ready.get("message", ""))),
-            None if reason in _TRANSIENT else failure(reason, remedy),
+            None if reason in TRANSIENT else failure(reason, remedy),
         )
 
     def _resource(self, app: App, source: ProgramSource) -> Object:

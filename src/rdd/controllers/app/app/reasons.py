@@ -90,6 +90,10 @@ def settled(reason: str, message: str = "") -> Condition:
     return REASONS.condition(SETTLED, reason, message)
 
 
+def restart_pending(is_pending: bool) -> Condition | None:
+    return REASONS.condition(RESTART_PENDING, "TemplateChanged") if is_pending else None
+
+
 def kubernetes_ready(reason: str, message: str = "") -> Condition:
     return REASONS.condition(KUBERNETES_READY, reason, message)
 

@@ -8,7 +8,7 @@ instead of a cache: there is one App, and a pass must see the writes of the one 
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rdd.api import errors, names, timestamps
@@ -16,11 +16,12 @@ from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
 from rdd.controllers.app.app import discovery, history, status, template
 from rdd.controllers.app.app.deletion import AppDeletion
-from rdd.controllers.app.app.driver_choice import AUTO, choose
+from rdd.controllers.app.app.driver_choice import AUTO, choose, no_driver_message
+from rdd.controllers.app.app.engine_version import EngineFetch, environment_with_engine
 from rdd.controllers.app.app.failures import failure, failure_of
 from rdd.controllers.app.app.ports import PortReservation
 from rdd.controllers.app.app.programs import ProgramFetch
-from rdd.controllers.app.app.reasons import REASONS, settled
+from rdd.controllers.app.app.reasons import restart_pending, settled
 from rdd.controllers.app.app.settled import Situation, decide
 from rdd.controllers.app.app.status import AppReport, AppStatusWriter
 from rdd.controllers.app.commands import rdd_command
@@ -50,8 +51,9 @@ from rdd.runtime import (
     with_controller,
 )
 from rdd.runtime.types import AnyResource
+from rdd.toolbox.catalogue import Catalogue
 from rdd.vm.drivers import catalog
-from rdd.vm.drivers.selection import Probe, Selection
+from rdd.vm.drivers.selection import Probe
 
 log = logging.getLogger("rdd.controllers.app")
 
@@ -82,7 +84,12 @@ class AppReconciler:
     """Reconciles the virtual machine and the status of the App with the spec."""
 
     def __init__(
-        self, context: Context, env: ControllerEnvironment, *, probe: Probe = catalog.availability
+        self,
+        context: Context,
+        env: ControllerEnvironment,
+        catalogue: Callable[[], Catalogue],
+        *,
+        probe: Probe = catalog.availability,
     ) -> None:
         self._context = context
         self._probe = probe
@@ -92,6 +99,7 @@ class AppReconciler:
         self._deletion = AppDeletion(context, self._status, env.instance, vm=names.APP_VM_NAME)
         self._port = PortReservation()
         self._programs = ProgramFetch(context, env)
+        self._engine = EngineFetch(context, env, catalogue)
 
     async def run(self) -> None:
         """Watch LimaVMs and Checkouts; not as sources, because their kinds may not be served."""
@@ -135,7 +143,7 @@ class AppReconciler:
                     mirrored=status.mirrored_as_unknown(
                         app, now=timestamps.now_text(self._context.clock)
                     ),
-                    restart_pending=_restart_pending(is_pending),
+                    restart_pending=restart_pending(is_pending),
                     port=app.status.kubernetes_port,
                     driver=app.status.virtual_machine_type,
                     passed_over=app.status.passed_over,
@@ -205,11 +213,12 @@ class AppReconciler:
             return None
         wanted = app_pass.app.spec.virtual_machine.type or AUTO
         # Probing drivers blocks on files and programs.
-        choice = await asyncio.to_thread(choose, wanted, self._env.environment, probe=self._probe)
+        environment = environment_with_engine(self._env, app_pass.app)
+        choice = await asyncio.to_thread(choose, wanted, environment, probe=self._probe)
         if not choice.driver:
             await self._report(
                 app_pass,
-                settled("NoDriver", _no_driver_message(wanted, choice)),
+                settled("NoDriver", no_driver_message(wanted, choice)),
                 failure=failure("NoDriver", choice.remedy),
             )
             return Result.requeue(_DRIVER_RETRY_S)
@@ -243,7 +252,9 @@ class AppReconciler:
 
     async def _program(self, app_pass: AppPass) -> Result | None:
         """Hold a change until the program that it needs is fetched."""
-        hold = await self._programs.hold(app_pass.app, app_pass.driver, app_pass.vm)
+        hold = await self._engine.hold(app_pass.app, app_pass.driver) or (
+            await self._programs.hold(app_pass.app, app_pass.driver, app_pass.vm)
+        )
         if hold is None:
             return None
         await self._report(app_pass, hold.condition, failure=hold.failure)
@@ -424,7 +435,7 @@ class AppReconciler:
             AppReport(
                 settled=condition,
                 mirrored=mirrored,
-                restart_pending=_restart_pending(app_pass.is_restart_pending),
+                restart_pending=restart_pending(app_pass.is_restart_pending),
                 port=app.status.kubernetes_port if port is None else port,
                 driver=app_pass.driver,
                 passed_over=app_pass.passed_over,
@@ -482,21 +493,8 @@ def _limits(vm: LimaVM | None) -> Object | None:
     return dict(found.raw) if found is not None else None
 
 
-def _restart_pending(is_pending: bool) -> Condition | None:
-    return REASONS.condition(names.RESTART_PENDING, "TemplateChanged") if is_pending else None
-
-
 def _can_replace_template(vm: LimaVM) -> bool:
     """Return whether a new template interrupts nothing: the machine is stopped or restarting."""
     if vm.status.restart_needed or names.RESTART_REQUESTED in vm.metadata.annotations:
         return True
     return not vm.spec.running and _reason(vm, names.RUNNING) in ("Stopped", "")
-
-
-def _no_driver_message(wanted: str, choice: Selection) -> str:
-    headline = (
-        "Nothing can run containers here"
-        if wanted == AUTO
-        else f'The type "{wanted}" does not work here'
-    )
-    return f"{headline}:\n{choice.table()}"

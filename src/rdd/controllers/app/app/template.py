@@ -26,6 +26,7 @@ from rdd.api.quantity import Quantity
 from rdd.controllers.app import k3s_versions_table
 from rdd.controllers.app.app import explicit, scripts
 from rdd.controllers.app.app import network as net
+from rdd.controllers.app.app.engine_version import engine_directory
 from rdd.controllers.app.app.network import DEFAULT_NETWORK, Network
 from rdd.instance import Instance
 from rdd.kinds.app import App
@@ -79,6 +80,8 @@ class DesiredMachine:
     """The version; empty without Kubernetes."""
     kubernetes_port: int = 0
     network: Network = DEFAULT_NETWORK
+    engine_dir: str = ""
+    """The programs of the engine; empty for those of this host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,12 +117,17 @@ def inputs_of(
             kubernetes=kubernetes.version if has_kubernetes else "",
             kubernetes_port=app.status.kubernetes_port if has_kubernetes else 0,
             network=net.network_of(spec),
+            engine_dir="" if is_machine else _engine_dir(spec.container_engine.version, instance),
         ),
         home=home,
         docker_socket=instance.docker_socket,
         k3s_config=instance.k3s_config,
         kept_logs=instance.log_dir if keep_logs and is_machine else None,
     )
+
+
+def _engine_dir(version: str, instance: Instance) -> str:
+    return str(engine_directory(instance, version)) if version else ""
 
 
 def text_of(inputs: TemplateInputs) -> str:
@@ -130,7 +138,10 @@ def text_of(inputs: TemplateInputs) -> str:
 
 def spec_hash(inputs: TemplateInputs) -> str:
     """Return the hash of the inputs from the spec."""
-    return _hash(json.dumps(dataclasses.asdict(inputs.machine), sort_keys=True))
+    members = dataclasses.asdict(inputs.machine)
+    if not inputs.machine.engine_dir:  # templates of earlier versions do not have it
+        del members["engine_dir"]
+    return _hash(json.dumps(members, sort_keys=True))
 
 
 def compare(present: str, inputs: TemplateInputs) -> Difference:
@@ -176,6 +187,8 @@ def template_of(inputs: TemplateInputs) -> Template:
 def _params(inputs: TemplateInputs) -> Iterator[tuple[str, str]]:
     machine = inputs.machine
     yield "CONTAINER_ENGINE", machine.engine
+    if machine.engine_dir:
+        yield "CONTAINER_ENGINE_DIR", machine.engine_dir
     yield "HOST_DOCKER_SOCKET", str(inputs.docker_socket)
     yield "HOST_HOME_GUEST", str(inputs.home)
     yield "KUBERNETES_ENABLED", "true" if machine.kubernetes else "false"

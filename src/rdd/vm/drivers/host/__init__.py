@@ -30,10 +30,11 @@ class HostProvider:
         self, environment: Mapping[str, str], template: Template | None = None
     ) -> Availability:
         from rdd.vm.drivers.host.availability import DEFAULT_ENGINE, engine_availability
-        from rdd.vm.drivers.host.services import engine_of
+        from rdd.vm.drivers.host.services import engine_of, with_engine
 
-        engine = DEFAULT_ENGINE if template is None else engine_of(template)
-        return engine_availability(engine, environment)
+        if template is None:
+            return engine_availability(DEFAULT_ENGINE, environment)
+        return engine_availability(engine_of(template), with_engine(environment, template))
 
     def make_driver(self, context: DriverContext) -> Driver:
         from rdd.vm.drivers.host.driver import HostDriver

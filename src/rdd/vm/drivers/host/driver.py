@@ -9,17 +9,25 @@ import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from rdd.host.errors import HostError
+from rdd.host.errors import FailureReason, HostError
 from rdd.host.files import remove
 from rdd.host.processes import own_identity
 from rdd.vm.drivers.host import teardown
 from rdd.vm.drivers.host.availability import engine_availability
 from rdd.vm.drivers.host.paths import NAME, MachinePaths
-from rdd.vm.drivers.host.services import DOCKER_SOCKET, docker_sockets, engine_of, in_run
+from rdd.vm.drivers.host.services import (
+    DOCKER_SOCKET,
+    docker_sockets,
+    engine_of,
+    in_run,
+    missing_engine,
+    with_engine,
+)
 from rdd.vm.drivers.protocol import (
     DriverContext,
     Endpoint,
@@ -76,7 +84,8 @@ class HostDriver:
     """Implements `Driver`."""
 
     def __init__(self, context: DriverContext) -> None:
-        self._context = context
+        environment = with_engine(context.environment, context.template)
+        self._context = context = replace(context, environment=environment)
         self._paths = MachinePaths(context.directory)
         self._engine_name = engine_of(context.template)
         self._engine: HostEngine | None = self._make_engine()
@@ -116,6 +125,11 @@ class HostDriver:
                 f"{answer.reason}; to change that: {answer.fix}",
                 reason=answer.failure,
                 remedy=answer.command,
+            )
+        if problem := missing_engine(self._context.template):
+            raise HostError(
+                f"{problem}; to change that: rdd set containerEngine.version=",
+                reason=FailureReason.NOT_INSTALLED,
             )
         await teardown.cleanup(self._context.directory)
         for path in docker_sockets(self._context.template) if self._engine.is_docker else ():

@@ -8,6 +8,7 @@ never read. Paths below /run are those inside the namespaces.
 """
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,6 +56,27 @@ class EngineNetwork:
 def engine_of(template: Template) -> str:
     """Return the engine of a template; empty without one."""
     return template.param.get("CONTAINER_ENGINE", "")
+
+
+def with_engine(environment: Mapping[str, str], template: Template) -> Mapping[str, str]:
+    """Return an environment in which the engine's programs are those of the template.
+
+    The param `CONTAINER_ENGINE_DIR` is a directory with programs that precede those of this host.
+    """
+    directory = template.param.get("CONTAINER_ENGINE_DIR")
+    if not directory:
+        return environment
+    path = environment.get("PATH", "/usr/bin:/bin")
+    return {**environment, "PATH": f"{directory}:{path}"}
+
+
+def missing_engine(template: Template) -> str:
+    """Return why the engine of the template cannot run; empty if it can or none is selected."""
+    directory = template.param.get("CONTAINER_ENGINE_DIR")
+    program = "dockerd" if engine_of(template) == "moby" else "containerd"
+    if not directory or os.access(Path(directory, program), os.X_OK):
+        return ""
+    return f'the engine "{directory}" is not installed'
 
 
 def docker_sockets(template: Template) -> list[Path]:

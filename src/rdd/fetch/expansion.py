@@ -79,6 +79,18 @@ def _copy(stream: IO[bytes], output: IO[bytes], cancelled: threading.Event) -> i
 
 
 @contextmanager
+def opened(source: Path) -> Iterator[IO[bytes]]:
+    """Open a file that may be compressed, and yield its decompressed content."""
+    kind = compression(source)
+    if not kind:
+        with source.open("rb") as file:
+            yield file
+        return
+    with _opened(source, kind) as stream:
+        yield stream
+
+
+@contextmanager
 def _opened(source: Path, kind: str) -> Iterator[IO[bytes]]:
     if kind == "zstd":
         with _zstd(source) as stream:

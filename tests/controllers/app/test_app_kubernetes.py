@@ -28,11 +28,13 @@ from tests.k3s import Cluster, k3s, node
 from tests.runtime.runtime_world import World, open_world
 
 from rdd.controllers.app.app import app
+from rdd.controllers.app.k3s_versions_table import RELEASES
 from rdd.controllers.app.kubernetes import kubernetes, probe, reconciler
 from rdd.controllers.app.kubernetes.probe import Health
 from rdd.controllers.environment import ControllerEnvironment
 from rdd.host.contexts.kube_contexts import current
 from rdd.runtime import find_condition
+from rdd.vm.drivers.kubernetes_files import program_of
 
 NAME = "rancher-desktop-7"
 MINE = """\
@@ -72,7 +74,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def environment_of(home: Path, **environment: str) -> ControllerEnvironment:
-    return replace(controller_environment(home), environment=environment)
+    return replace(controller_environment(home), environment={"HOME": str(home), **environment})
 
 
 def config(home: Path) -> Path:
@@ -85,6 +87,10 @@ async def running(
 ) -> AsyncIterator[FakeMachines]:
     machines = machines or FakeMachines()
     env = environment_of(home, **environment)
+    for release in RELEASES:  # the guest installs it from there
+        program = program_of(release, env.environment)
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.touch(mode=0o755)
     controllers = (app(env, probe=works), machines.controller(), kubernetes(env))
     async with managed(world, *controllers):
         yield machines

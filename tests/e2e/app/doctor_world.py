@@ -24,7 +24,7 @@ from tests.programs import run_program
 
 from rdd.client.kubeconfig import KubeconfigError, load
 from rdd.controllers.app.diagnostics import checks
-from rdd.vm.drivers.host.k3s import cached_k3s
+from rdd.vm.drivers.kubernetes_files import program_of
 
 ROOT = Path(__file__).parents[3]
 RELEASE = "v1.33.7+k3s3"
@@ -148,7 +148,7 @@ def open_desktop(
 
 
 def _install_k3s(world: World) -> None:
-    path = cached_k3s(RELEASE, world.environment())
+    path = program_of(RELEASE, world.environment())
     path.parent.mkdir(parents=True, exist_ok=True)
     python = f"env PYTHONPATH={ROOT}:{ROOT}/src {sys.executable}"
     path.write_text(f'#!/bin/sh\nexec {python} -m tests.k3s "$@"\n')

@@ -33,9 +33,9 @@ from rdd.instance import Instance
 from rdd.kinds.app import App
 from rdd.kinds.limavm import LimaVM
 from rdd.runtime import find_condition, resource_of
-from rdd.vm.drivers.host.k3s import cached_k3s
 from rdd.vm.drivers.host.paths import MachinePaths
 from rdd.vm.drivers.host.teardown import cleanup
+from rdd.vm.drivers.kubernetes_files import program_of
 from rdd.vm.instance_dir import InstanceDirectory, LimaHome
 
 ROOT = Path(__file__).parents[3]
@@ -218,14 +218,14 @@ class Desktop:
         return int(self.machine.ha_pid.read_text())
 
     def install_k3s(self) -> None:
-        path = cached_k3s(RELEASE, self.environment)
+        path = program_of(RELEASE, self.environment)
         path.parent.mkdir(parents=True, exist_ok=True)
         python = f"env PYTHONPATH={ROOT}:{ROOT}/src {sys.executable}"
         path.write_text(f'#!/bin/sh\nexec {python} -m tests.k3s "$@"\n')
         path.chmod(0o755)
 
     def remove_k3s(self) -> None:
-        cached_k3s(RELEASE, self.environment).unlink(missing_ok=True)
+        program_of(RELEASE, self.environment).unlink(missing_ok=True)
 
     @property
     def kube_config(self) -> Path:

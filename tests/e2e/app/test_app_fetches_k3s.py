@@ -10,6 +10,7 @@ import http.server
 import os
 import pty
 import sys
+import tarfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,14 +26,15 @@ from tests.e2e.app.test_app_host import (  # noqa: F401  # fixtures
     world,
 )
 from tests.e2e.service.service_world import World
-from tests.programs import start_program
+from tests.programs import run_program, start_program
 
-from rdd.vm.drivers.host.k3s import cached_k3s
+from rdd.vm.drivers.kubernetes_files import program_of
 
 IN_ORDER = True
 PROGRAM = (
     f'#!/bin/sh\nexec env PYTHONPATH={ROOT}:{ROOT}/src {sys.executable} -m tests.k3s "$@"\n'
 ).encode()
+PAUSE = "rancher/mirrored-pause:3.6"
 KUBERNETES = ("kubernetes.enabled=true", "kubernetes.version=1.33.7")
 
 
@@ -44,14 +46,18 @@ class Mirror:
         self.requests: list[str] = []
         self.url = ""
 
-    def publish(self, program: bytes, listed: bytes) -> None:
+    def publish(self, program: bytes, images: bytes, *, listed: bytes | None = None) -> None:
+        """Publish a release; `listed` is the program that the checksums are of."""
         base = f"/github.com/k3s-io/k3s/releases/download/{RELEASE.replace('+', '%2B')}"
-        digest = hashlib.sha256(listed).hexdigest()
-        for name in ("k3s", "k3s-arm64"):
+        lines = ""
+        for arch, name in (("amd64", "k3s"), ("arm64", "k3s-arm64")):
+            archive = f"k3s-airgap-images-{arch}.tar.zst"
             self.files[f"{base}/{name}"] = program
-        for suffix in ("amd64", "arm64"):
-            lines = f"{digest}  k3s\n{digest}  k3s-arm64\n"
-            self.files[f"{base}/sha256sum-{suffix}.txt"] = lines.encode()
+            self.files[f"{base}/{archive}"] = images
+            lines += f"{hashlib.sha256(listed or program).hexdigest()}  {name}\n"
+            lines += f"{hashlib.sha256(images).hexdigest()}  {archive}\n"
+        for arch in ("amd64", "arm64"):
+            self.files[f"{base}/sha256sum-{arch}.txt"] = lines.encode()
 
 
 @contextlib.contextmanager
@@ -114,25 +120,42 @@ def test_without_consent_nothing_is_fetched_and_the_engine_goes_on(
     assert source.requests == []
 
 
+@pytest.fixture(scope="module")
+def images(world: World, docker: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:  # noqa: F811
+    """Return an archive like that of k3s: zstd around images of `docker save`."""
+    directory = tmp_path_factory.mktemp("images")
+    (directory / "file").write_text("content")
+    world.rdd("set", "running=true", "kubernetes.enabled=false")
+    with tarfile.open(directory / "root.tar", "w") as tar:
+        tar.add(directory / "file", "file")
+    run_docker(world, docker, "import", str(directory / "root.tar"), PAUSE)
+    run_docker(world, docker, "save", "-o", str(directory / "images.tar"), PAUSE)
+    run_docker(world, docker, "rmi", PAUSE)
+    run_program(["zstd", "-q", str(directory / "images.tar")], check=True)
+    return (directory / "images.tar.zst").read_bytes()
+
+
 @pytest.mark.parametrize(
-    ("listed", "reason"),
+    ("missing", "listed", "reason"),
     [
-        pytest.param(b"", "NotFound", id="missing"),
-        pytest.param(b"x", "ChecksumMismatch", id="wrong"),
+        pytest.param("/", None, "NotFound", id="missing"),
+        pytest.param(".zst", None, "NotFound", id="images-missing"),
+        pytest.param("none", b"x", "ChecksumMismatch", id="wrong"),
     ],
 )
 def test_failure_leaves_the_engine_running_and_names_the_cause(
     world: World,  # noqa: F811
     docker: Path,  # noqa: F811
     source: Mirror,
-    listed: bytes,
+    images: bytes,
+    missing: str,
+    listed: bytes | None,
     reason: str,
 ) -> None:
     world.rdd("set", "kubernetes.enabled=false")
     world.kubectl("delete", "resources,checkouts", "--all", "-A")
-    source.files.clear()
-    if listed:
-        source.publish(PROGRAM, listed)
+    source.publish(PROGRAM, images, listed=listed)
+    source.files = {path: file for path, file in source.files.items() if missing not in path}
     before = engine_start(world)
     done = world.try_rdd("set", "--yes", *KUBERNETES)
     assert done.code == 1
@@ -140,22 +163,25 @@ def test_failure_leaves_the_engine_running_and_names_the_cause(
     assert conditions(world)["Settled"] == ("False", "FetchFailed")
     run_docker(world, docker, "ps")
     assert engine_start(world) == before
-    assert not cached_k3s(RELEASE, world.environment()).exists()
+    assert not program_of(RELEASE, world.environment()).exists()
 
 
 def test_program_is_fetched_verified_and_run(
     world: World,  # noqa: F811
     docker: Path,  # noqa: F811
     source: Mirror,
+    images: bytes,
 ) -> None:
     world.rdd("set", "kubernetes.enabled=false")
     world.kubectl("delete", "resources,checkouts", "--all", "-A")
-    source.publish(PROGRAM, PROGRAM)
+    source.publish(PROGRAM, images)
     world.rdd("set", "--yes", *KUBERNETES)
     assert conditions(world)["KubernetesReady"] == ("True", "Ready")
-    path = cached_k3s(RELEASE, world.environment())
+    path = program_of(RELEASE, world.environment())
     assert path.read_bytes() == PROGRAM
     assert os.access(path, os.X_OK)
+    # The cluster's own images are in the store of docker, where those that are built there are.
+    assert run_docker(world, docker, "images", "-q", PAUSE)
     world.until(
         lambda: (
             "app.rancherdesktop.io/downloadsApproved"
@@ -171,7 +197,7 @@ def test_question_on_a_terminal_names_source_and_size(
 ) -> None:
     world.rdd("set", "kubernetes.enabled=false")
     world.kubectl("delete", "resources,checkouts", "--all", "-A")
-    cached_k3s(RELEASE, world.environment()).unlink()
+    program_of(RELEASE, world.environment()).unlink()
     leader, follower = pty.openpty()
     command = [str(world.script), "set", *KUBERNETES]
     with start_program(
@@ -181,7 +207,8 @@ def test_question_on_a_terminal_names_source_and_size(
         shown = b""
         while b"Fetch it now? [y/N]" not in shown:
             shown += os.read(leader, 4096)
-        assert f"/{RELEASE.replace('+', '%2B')}/k3s".encode() in shown
+        assert f"/{RELEASE.replace('+', '%2B')}/k3s (".encode() in shown
+        assert f"/{RELEASE.replace('+', '%2B')}/k3s-airgap-images-".encode() in shown
         assert f"({len(PROGRAM)} B)".encode() in shown
         os.write(leader, b"y\n")
         with contextlib.suppress(OSError):  # the end of the program closes the terminal

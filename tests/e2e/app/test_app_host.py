@@ -23,8 +23,8 @@ from tests.e2e.service.service_world import world as make_world
 from tests.programs import run_program
 
 from rdd.host.cgroups import Group, Layout
-from rdd.vm.drivers.host.k3s import cached_k3s
 from rdd.vm.drivers.host.paths import MachinePaths
+from rdd.vm.drivers.kubernetes_files import program_of
 from rdd.vm.instance_dir import InstanceDirectory
 
 ROOT = Path(__file__).parents[3]
@@ -78,7 +78,7 @@ def assert_context_is_current(world: World, docker: Path) -> None:
 
 
 def install_k3s(world: World) -> None:
-    path = cached_k3s(RELEASE, world.environment())
+    path = program_of(RELEASE, world.environment())
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(
         f'#!/bin/sh\nexec env PYTHONPATH={ROOT}:{ROOT}/src {sys.executable} -m tests.k3s "$@"\n'

@@ -61,6 +61,7 @@ def inputs_for(
         home=HOME,
         docker_socket=HOME / ".rd2" / "docker.sock",
         k3s_config=HOME / ".local" / "share" / "rancher-desktop-2" / "k3s.yaml",
+        k3s_releases=HOME / ".cache" / "rdd" / "k3s",
         kept_logs=Path("/logs") if logs and is_machine else None,
     )
 
@@ -107,7 +108,7 @@ def test_two_instances_share_nothing() -> None:
         "status": {"kubernetesPort": 7443},
     })  # fmt: skip
     first, second = (
-        template.inputs_of(app, "qemu", Instance(suffix, home=HOME), home=HOME)
+        template.inputs_of(app, "qemu", Instance(suffix, home=HOME), home=HOME, environment={})
         for suffix in ("2", "3")
     )
     assert first.docker_socket != second.docker_socket
@@ -117,7 +118,7 @@ def test_two_instances_share_nothing() -> None:
 def test_kubernetes_without_a_port_is_not_rendered_yet() -> None:
     spec = {"running": True, "kubernetes": {"enabled": True, "version": "1.33.7"}}
     app = App.of({"metadata": {"name": "app"}, "spec": spec})
-    inputs = template.inputs_of(app, "qemu", Instance("2", home=HOME), home=HOME)
+    inputs = template.inputs_of(app, "qemu", Instance("2", home=HOME), home=HOME, environment={})
     assert inputs.machine.kubernetes == ""
 
 

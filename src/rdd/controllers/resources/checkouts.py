@@ -301,4 +301,5 @@ def _place_link(source: Path, target: Path) -> None:
         if target.is_file() and target.samefile(source):
             return
         raise HostError(f'failed to write "{target}": it exists')
+    make_private_dir(target.parent)
     checkout.link_or_copy(source, target)

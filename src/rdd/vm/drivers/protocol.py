@@ -430,26 +430,28 @@ class HasStorage(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ProgramSource:
-    """A program that can be fetched, and where a driver expects it."""
+    """A file that can be fetched, and where a driver expects it."""
 
     name: str
     """Its name and version, such as `k3s v1.33.7+k3s3`."""
     url: str
     checksum_url: str
     path: Path
+    digest: str = ""
+    is_program: bool = True
 
 
 @runtime_checkable
 class KubernetesSupport(Protocol):
-    """Capability of a provider: it runs Kubernetes with a program of this host."""
+    """Capability of a provider: it runs Kubernetes with files of this host."""
 
     def missing_kubernetes(self, release: str, environment: Mapping[str, str]) -> str:
         """Return why a release cannot run here; empty if it can."""
 
-    def kubernetes_program(
+    def kubernetes_files(
         self, release: str, environment: Mapping[str, str]
-    ) -> "ProgramSource | None":
-        """Return where a missing program can be fetched; None if that would not help."""
+    ) -> Sequence[ProgramSource]:
+        """Return the files to fetch, in this order; empty if that would not help."""
 
 
 @runtime_checkable

@@ -8,6 +8,7 @@ import pytest
 from tests.programs import start_program
 
 from rdd.host.errors import HostError
+from rdd.vm.drivers import kubernetes_files
 from rdd.vm.drivers.host import k3s, services, settings
 from rdd.vm.drivers.host.paths import MachinePaths
 from rdd.vm.drivers.host.services import EngineNetwork, Service
@@ -86,7 +87,7 @@ def test_k3s_is_found_in_the_cache_and_on_the_path(tmp_path: Path) -> None:
     assert k3s.find_k3s(RELEASE, environment) is None
     program(tmp_path / "bin" / "k3s")
     assert k3s.find_k3s(RELEASE, environment) == tmp_path / "bin" / "k3s"
-    cached = k3s.cached_k3s(RELEASE, environment)
+    cached = kubernetes_files.program_of(RELEASE, environment)
     assert cached == tmp_path / ".cache" / "rdd" / "k3s" / RELEASE / "k3s"
     program(cached)
     assert k3s.find_k3s(RELEASE, environment) == cached
@@ -98,26 +99,28 @@ def test_missing_k3s_is_reported_with_its_source(
     monkeypatch.setattr("os.geteuid", lambda: 0)
     environment = {"HOME": str(tmp_path), "PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
     assert k3s.missing_k3s(RELEASE, environment) == f"k3s {RELEASE} is not installed"
-    source = k3s.k3s_source(RELEASE, environment)
-    assert source is not None
+    images, source = k3s.k3s_files(RELEASE, environment)
+    assert (images.is_program, source.is_program) == (False, True)
+    assert "releases/download/v1.33.7%2Bk3s3/k3s-airgap-images-" in images.url
+    assert images.path.parent == source.path.parent
     assert "releases/download/v1.33.7%2Bk3s3/k3s" in source.url
     assert "releases/download/v1.33.7%2Bk3s3/sha256sum-" in source.checksum_url
-    assert source.path == k3s.cached_k3s(RELEASE, environment)
+    assert source.path == kubernetes_files.program_of(RELEASE, environment)
     program(tmp_path / "bin" / "k3s", "v1.30.1+k3s1")
     assert '/bin/k3s" is v1.30.1+k3s1)' in k3s.missing_k3s(RELEASE, environment)
     program(tmp_path / "bin" / "k3s")
     assert k3s.missing_k3s(RELEASE, environment) == ""
-    assert k3s.k3s_source(RELEASE, environment) is None
+    assert k3s.k3s_files(RELEASE, environment) == ()
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     assert "needs root" in k3s.missing_k3s(RELEASE, environment)
-    assert k3s.k3s_source("v9.9.9+k3s1", environment) is None
+    assert k3s.k3s_files("v9.9.9+k3s1", environment) == ()
 
 
 def test_k3s_has_port_and_files_of_the_template(paths: MachinePaths, tmp_path: Path) -> None:
     environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
     template = Template(param=CLUSTER, provision=(data(settings.REGISTRIES, "{}"),))
     assert k3s.k3s_service(paths, template, environment=environment) is None
-    program(k3s.cached_k3s(RELEASE, environment))
+    program(kubernetes_files.program_of(RELEASE, environment))
     service = k3s.k3s_service(paths, template, environment=environment)
     assert service is not None
     registries = paths.config("k3s-registries")
@@ -134,13 +137,18 @@ def test_k3s_has_port_and_files_of_the_template(paths: MachinePaths, tmp_path: P
     other = Template(param={**CLUSTER, "CONTAINER_ENGINE": "containerd"})
     alone = k3s.k3s_service(paths, other, environment=environment)
     assert alone is not None and "docker" not in json.loads(alone.config)
+    archive = kubernetes_files.release_directory(RELEASE, environment) / "k3s-airgap-images-x.tar"
+    archive.write_bytes(b"images")
+    alone = k3s.k3s_service(paths, other, environment=environment)
+    assert alone is not None
+    assert alone.links == {paths.data("k3s") / "agent" / "images" / archive.name: archive}
     off = Template(param={**CLUSTER, "KUBERNETES_ENABLED": "false"})
     assert k3s.k3s_service(paths, off, environment=environment) is None
 
 
 def test_k3s_is_restarted_and_ends_on_sigterm(paths: MachinePaths, tmp_path: Path) -> None:
     environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
-    path = k3s.cached_k3s(RELEASE, environment)
+    path = kubernetes_files.program_of(RELEASE, environment)
     path.parent.mkdir(parents=True)
     path.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/ran\n')
     path.chmod(0o755)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that a change of the App needs are fetched before anything restarts.
 
-The type `host` runs Kubernetes with a k3s of this host. If it is missing, the App creates a
-Resource and, with consent, a Checkout, and holds the change until the program is verified: a
+Kubernetes runs with k3s and its images, which are files of this host for machines of all types. If
+they are missing, the App creates Resources and, with consent, Checkouts, and holds the change
+until the files are verified: a
 failure leaves the running engine as it was. Consent is the setting `downloads.automatic`, or for
 one fetch an annotation of the App (`rdd set --yes`); without it nothing is fetched.
 
@@ -11,6 +12,7 @@ A machine that does not run yet is not held: the engine starts alone, as it does
 
 import asyncio
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rdd.api import errors, names, timestamps
@@ -71,13 +73,15 @@ class ProgramFetch:
         release = VERSIONS.get(app.spec.kubernetes.version, "")
         environment = self._env.environment
         # Looks for files and runs `k3s --version`.
-        source = await asyncio.to_thread(provider.kubernetes_program, release, environment)
-        if source is None:
+        sources = await asyncio.to_thread(provider.kubernetes_files, release, environment)
+        if not sources:
             return None
         missing = await asyncio.to_thread(provider.missing_kubernetes, release, environment)
-        if not await self._describe(app, source):
-            return None  # the controller that could fetch it does not run
-        found = await self._fetch(app, source) if is_approved(app) else self._not_approved(missing)
+        if not await self._describe(app, sources):
+            return None  # the controller that could fetch them does not run
+        found = (
+            await self._fetch_all(app, sources) if is_approved(app) else self._not_approved(missing)
+        )
         is_up = vm is not None and is_true(conditions_of(vm.raw), names.RUNNING)
         return found if found is not None and (is_up or found.is_fetching) else None
 
@@ -107,6 +111,16 @@ class ProgramFetch:
             settled("NotInstalled", f"{missing}; to change that: {remedy}"),
             failure(FailureReason.NOT_INSTALLED, remedy),
         )
+
+    async def _fetch_all(self, app: App, sources: Sequence[ProgramSource]) -> Hold | None:
+        """Return the state of the first file that is not there yet; None if all are.
+
+        One after the other: the program is the last one, and means that the release is complete.
+        """
+        for source in sources:
+            if (hold := await self._fetch(app, source)) is not None:
+                return hold
+        return None
 
     async def _fetch(self, app: App, source: ProgramSource) -> Hold | None:
         """Return the state of the Checkout, created if it is missing; None if it is done."""
@@ -140,24 +154,31 @@ class ProgramFetch:
                 "name": object_name(source.name),
                 "labels": {names.KUBERNETES_VERSION_LABEL: version},
             },
-            "spec": {"url": source.url, "checksumURL": source.checksum_url, "category": "k3s"},
+            "spec": {
+                "url": source.url,
+                **({"digest": source.digest} if source.digest else {}),
+                **({"checksumURL": source.checksum_url} if source.checksum_url else {}),
+                "category": "k3s",
+            },
         }
 
     def _checkout(self, app: App, source: ProgramSource) -> Object:
         name = object_name(source.name)
+        how = {"executable": True} if source.is_program else {"readonly": True}
         return {
             "metadata": {
                 "name": name,
                 "namespace": app.spec.namespace,
                 "ownerReferences": [owner_reference(app.raw)],
             },
-            "spec": {"resource": name, "destination": str(source.path), "executable": True},
+            "spec": {"resource": name, "destination": str(source.path), **how},
         }
 
-    async def _describe(self, app: App, source: ProgramSource) -> bool:
-        """Create the Resource if it is missing; return False if the kind is not served."""
+    async def _describe(self, app: App, sources: Sequence[ProgramSource]) -> bool:
+        """Create the Resources that are missing; return False if the kind is not served."""
         try:
-            await self._create(Resource, self._resource(app, source))
+            for source in sources:
+                await self._create(Resource, self._resource(app, source))
         except errors.NotFound:
             return False
         return True

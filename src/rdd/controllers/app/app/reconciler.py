@@ -469,7 +469,12 @@ class AppReconciler:
         if keep_logs:
             make_private_dir(env.instance.log_dir)
         return template.inputs_of(
-            app_pass.app, app_pass.driver, env.instance, home=env.home, keep_logs=keep_logs
+            app_pass.app,
+            app_pass.driver,
+            env.instance,
+            home=env.home,
+            environment=env.environment,
+            keep_logs=keep_logs,
         )
 
     def _text(self, app_pass: AppPass) -> str:

@@ -29,6 +29,7 @@ set -eu
 . /etc/sysconfig/rancher-desktop
 target=rancher-desktop.target
 wants=/etc/systemd/system/$target.wants
+no_k3s=/run/rdd-no-k3s
 
 has() { systemctl cat "$1" >/dev/null 2>&1; }
 
@@ -69,6 +70,7 @@ for unit in $chosen; do
     if has "$unit"; then systemctl enable "$unit"; fi
 done
 
+rm -f $no_k3s
 if [ "$KUBERNETES_ENABLED" != true ]; then
     rm -f "$wants/k3s.service" /etc/rancher/k3s/k3s.yaml
     if has k3s.service; then systemctl disable --now k3s.service; fi
@@ -78,18 +80,47 @@ fi
 if ! k3s --version 2>/dev/null | grep -qF " $KUBERNETES_RELEASE "; then
     rm -f "$wants/k3s.service"
     systemctl daemon-reload
-    installer=$(mktemp)
-    tries=30
-    until curl -sSfL -o "$installer" https://get.k3s.io &&
-        INSTALL_K3S_SKIP_ENABLE=true INSTALL_K3S_VERSION=$KUBERNETES_RELEASE sh "$installer"; do
-        tries=$((tries - 1))
-        if [ "$tries" = 0 ]; then
-            echo "k3s $KUBERNETES_RELEASE could not be installed" >&2
-            exit 1
-        fi
-        sleep 2
+    # The host fetches and verifies it. The guest fetches nothing.
+    if ! [ -x "$KUBERNETES_FILES/k3s" ]; then
+        echo "k3s $KUBERNETES_RELEASE is not in $KUBERNETES_FILES of the host" >&2
+        touch $no_k3s
+        exit 1
+    fi
+    mkdir -p /usr/local/bin
+    cp "$KUBERNETES_FILES/k3s" /usr/local/bin/k3s.new
+    chmod 755 /usr/local/bin/k3s.new
+    mv /usr/local/bin/k3s.new /usr/local/bin/k3s
+    if ! has k3s.service; then
+        cat >/etc/systemd/system/k3s.service <<'UNIT'
+[Unit]
+Description=Lightweight Kubernetes
+After=network-online.target
+[Service]
+Type=notify
+EnvironmentFile=-/etc/systemd/system/k3s.service.env
+KillMode=process
+Delegate=yes
+LimitNOFILE=1048576
+LimitNPROC=infinity
+LimitCORE=infinity
+TasksMax=infinity
+TimeoutStartSec=0
+Restart=always
+RestartSec=5s
+ExecStartPre=-/sbin/modprobe br_netfilter
+ExecStartPre=-/sbin/modprobe overlay
+ExecStart=/usr/local/bin/k3s server
+UNIT
+        systemctl daemon-reload
+    fi
+fi
+if [ "$CONTAINER_ENGINE" = containerd ]; then
+    # Once containerd responds. The host loads them into docker.
+    for archive in "$KUBERNETES_FILES"/k3s-airgap-images-*; do
+        [ -e "$archive" ] || continue
+        systemd-run --unit=rdd-k3s-images --collect -p Restart=on-failure -p RestartSec=2 k3s ctr \\
+            -a /run/k3s/containerd/containerd.sock -n k8s.io images import "$archive" || true
     done
-    rm -f "$installer"
 fi
 if [ "$CONTAINER_ENGINE" = containerd ]; then
     options='--container-runtime-endpoint /run/k3s/containerd/containerd.sock'
@@ -126,6 +157,7 @@ WAIT_FOR_KUBERNETES = """\
 set -eu
 tries=300
 until sudo test -s /etc/rancher/k3s/k3s.yaml; do
+    [ ! -e /run/rdd-no-k3s ] || exit 0  # the App reports it
     tries=$((tries - 1))
     [ "$tries" -gt 0 ] || exit 1
     sleep 1

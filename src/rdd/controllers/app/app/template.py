@@ -17,7 +17,7 @@ import dataclasses
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -30,6 +30,7 @@ from rdd.controllers.app.app.engine_version import engine_directory
 from rdd.controllers.app.app.network import DEFAULT_NETWORK, Network
 from rdd.instance import Instance
 from rdd.kinds.app import App
+from rdd.vm.drivers.kubernetes_files import releases_directory
 from rdd.vm.template import Template, render
 from rdd.vm.template.model import (
     CaCertificates,
@@ -93,12 +94,20 @@ class TemplateInputs:
     home: Path
     docker_socket: Path
     k3s_config: Path
+    k3s_releases: Path = Path("/")
+    """The directory with the files of Kubernetes, by release."""
     kept_logs: Path | None = None
     """The directory for logs of the guest, if they are kept."""
 
 
 def inputs_of(
-    app: App, driver: str, instance: Instance, *, home: Path, keep_logs: bool = False
+    app: App,
+    driver: str,
+    instance: Instance,
+    *,
+    home: Path,
+    environment: Mapping[str, str],
+    keep_logs: bool = False,
 ) -> TemplateInputs:
     """Return the inputs of the template of an App."""
     spec = app.spec
@@ -122,6 +131,7 @@ def inputs_of(
         home=home,
         docker_socket=instance.docker_socket,
         k3s_config=instance.k3s_config,
+        k3s_releases=releases_directory(environment),
         kept_logs=instance.log_dir if keep_logs and is_machine else None,
     )
 
@@ -177,7 +187,7 @@ def template_of(inputs: TemplateInputs) -> Template:
         images=IMAGES,
         cpus=machine.cpus,
         memory=Size(machine.memory),
-        mounts=(Mount(location="~", writable=True),),
+        mounts=tuple(_mounts(inputs)),
         containerd=Containerd(system=False, user=False),
         host_resolver=HostResolver(hosts=_HOSTS),
         probes=tuple(_probes(inputs)),
@@ -194,11 +204,28 @@ def _params(inputs: TemplateInputs) -> Iterator[tuple[str, str]]:
     yield "KUBERNETES_ENABLED", "true" if machine.kubernetes else "false"
     if machine.kubernetes:
         yield "KUBERNETES_VERSION", machine.kubernetes
-        yield "KUBERNETES_RELEASE", k3s_versions_table.VERSIONS[machine.kubernetes]
+        yield "KUBERNETES_RELEASE", _release(machine)
         yield "KUBERNETES_PORT", str(machine.kubernetes_port)
+        if inputs.driver != "host":
+            yield "KUBERNETES_FILES", str(_k3s_files(inputs))
         yield "HOST_INSTANCE_CONFIG", str(inputs.k3s_config)
     if inputs.kept_logs is not None:
         yield "GUEST_LOG_DIR", str(inputs.kept_logs)
+
+
+def _release(machine: DesiredMachine) -> str:
+    return k3s_versions_table.VERSIONS[machine.kubernetes]
+
+
+def _k3s_files(inputs: TemplateInputs) -> Path:
+    """Return the directory from which a guest installs k3s, on the host and in the guest."""
+    return inputs.k3s_releases / _release(inputs.machine)
+
+
+def _mounts(inputs: TemplateInputs) -> Iterator[Mount]:
+    yield Mount(location="~", writable=True)
+    if inputs.machine.kubernetes and not inputs.k3s_releases.is_relative_to(inputs.home):
+        yield Mount(location=str(inputs.k3s_releases), writable=False)
 
 
 def _forwards(inputs: TemplateInputs) -> Iterator[PortForward]:

@@ -30,6 +30,7 @@ from rdd.controllers.app.kubernetes import probe
 from rdd.controllers.app.kubernetes.contexts import KubeContexts
 from rdd.controllers.app.kubernetes.probe import Health
 from rdd.controllers.environment import ControllerEnvironment
+from rdd.engine.errors import EngineFailure
 from rdd.host.errors import HostError
 from rdd.kinds.app import App
 from rdd.runtime import (
@@ -46,6 +47,7 @@ from rdd.runtime import (
     resource_of,
 )
 from rdd.vm.drivers import catalog
+from rdd.vm.drivers.kubernetes_files import images_of
 from rdd.vm.drivers.protocol import KubernetesSupport
 
 log = logging.getLogger("rdd.controllers.kubernetes")
@@ -79,6 +81,8 @@ class KubernetesReconciler:
         self._merge_backoff = Backoff(RETRY_S, LONGEST_MERGE_RETRY_S)
         self._merge_due_s = 0.0
         self._due_s = 0.0
+        self._images_loaded_for = ("", "")
+        """The release and the start of the machine that have the images of the cluster."""
         self._ready_since = ""
         """When the machine of the ready cluster came up; empty if this process found none ready."""
 
@@ -141,6 +145,7 @@ class KubernetesReconciler:
         remaining_s = self._due_s - asyncio.get_running_loop().time()
         if is_ready and is_confirmed and self._ready_since and remaining_s > 0:
             return Result.requeue(remaining_s)
+        await self._load_images(app, came_up)
         connection = await self._connection(app)
         if isinstance(connection, Condition):
             await self._report(app, connection)
@@ -170,11 +175,35 @@ class KubernetesReconciler:
         await self._report(app, kubernetes_ready("Ready"))
         return Result.requeue(HEALTHY_S)
 
+    async def _load_images(self, app: App, came_up: str) -> None:
+        """Load the fetched images of the cluster into docker, once for each start."""
+        release = VERSIONS.get(app.spec.kubernetes.version, "")
+        start = (release, came_up)
+        if app.spec.container_engine.name != "moby" or start == self._images_loaded_for:
+            return
+        self._images_loaded_for = start
+        archive = await asyncio.to_thread(images_of, release, self._env.environment)
+        if archive is None:
+            return
+        from rdd.controllers.app.kubernetes.images import load_images  # rarely needed
+
+        try:
+            count = await load_images(archive, self._env.instance.docker_socket)
+        except (HostError, EngineFailure, OSError) as error:
+            # Not fatal: with a network, the cluster pulls them itself.
+            self._context.events.event(app.raw, "Warning", "ImagesNotLoaded", str(error))
+            return
+        if count:
+            message = f"Loaded {count} images of k3s {release}"
+            self._context.events.event(app.raw, "Normal", "ImagesLoaded", message)
+
     async def _connection(self, app: App) -> ConnectionConfig | Condition:
         """Return the connection to the cluster, or the condition that reports its absence."""
         driver = app.status.virtual_machine_type
         provider = catalog.provider(driver) if driver else None
-        if isinstance(provider, KubernetesSupport):
+        path = self._env.instance.k3s_config
+        # A guest that has its kubeconfig has a k3s, whatever this host has.
+        if isinstance(provider, KubernetesSupport) and not path.exists():
             release = VERSIONS.get(app.spec.kubernetes.version, "")
             why = await asyncio.to_thread(
                 provider.missing_kubernetes, release, self._env.environment
@@ -183,7 +212,6 @@ class KubernetesReconciler:
                 remedy = rdd_command(self._env.instance, "set --yes kubernetes.enabled=true")
                 return kubernetes_ready("NotInstalled", f"{why}; to change that: {remedy}")
         try:
-            path = self._env.instance.k3s_config
             return await asyncio.to_thread(kubeconfig.load, path)
         except KubeconfigError:
             return kubernetes_ready("Probing")

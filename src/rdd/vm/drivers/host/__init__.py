@@ -5,7 +5,7 @@ Methods import what they need when they are called: an agent must stay small and
 line fast.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from rdd.vm.drivers.protocol import (
     Availability,
@@ -75,12 +75,12 @@ class HostProvider:
 
         return missing_k3s(release, environment)
 
-    def kubernetes_program(
+    def kubernetes_files(
         self, release: str, environment: Mapping[str, str]
-    ) -> ProgramSource | None:
-        from rdd.vm.drivers.host.k3s import k3s_source
+    ) -> Sequence[ProgramSource]:
+        from rdd.vm.drivers.host.k3s import k3s_files
 
-        return k3s_source(release, environment)
+        return k3s_files(release, environment)
 
     def missing_limits(self, environment: Mapping[str, str]) -> str:
         from rdd.host.cgroups import Layout

@@ -2,8 +2,8 @@
 """Kubernetes on this host: k3s beside the engine, in the same namespaces.
 
 It runs if the template's param `KUBERNETES_ENABLED` is `true` and the program of the release
-`KUBERNETES_RELEASE` is in the cache or on the PATH. Nothing is downloaded here: `k3s_source`
-describes the program to whoever may fetch it. Without the program the engine runs alone.
+`KUBERNETES_RELEASE` is in the cache or on the PATH. Nothing is downloaded here: `k3s_files`
+describes the files to whoever may fetch them. Without the program the engine runs alone.
 
 The end of k3s must not end the engine: a shell starts k3s when the engine's socket exists, and
 restarts it when it ends.
@@ -11,13 +11,12 @@ restarts it when it ends.
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from urllib.parse import quote
 
 from rdd.host.commands import run_blocking
 from rdd.host.errors import HostError
-from rdd.host.user_cache import cache_directory
+from rdd.vm.drivers import kubernetes_files
 from rdd.vm.drivers.host import settings
 from rdd.vm.drivers.host.commands import find
 from rdd.vm.drivers.host.paths import MachinePaths
@@ -26,12 +25,6 @@ from rdd.vm.drivers.protocol import ProgramSource
 from rdd.vm.template.model import Template
 
 _VERSION_S = 10.0
-_ARCHITECTURES = {
-    "x86_64": ("k3s", "amd64"),
-    "aarch64": ("k3s-arm64", "arm64"),
-    "armv7l": ("k3s-armhf", "arm"),
-}
-"""The names of a release's program and checksum file, by machine."""
 _SHELL = Path("/bin/sh")
 _RESTART_LOOP = """\
 trap 'kill $child 2>/dev/null; wait $child; exit 0' TERM
@@ -47,17 +40,10 @@ def is_wanted(template: Template) -> bool:
     return template.param.get("KUBERNETES_ENABLED") == "true"
 
 
-def cached_k3s(release: str, environment: Mapping[str, str]) -> Path:
-    """Return the path of a release in the cache, existing or not."""
-    home = Path(environment.get("HOME") or "/")
-    return cache_directory(environment, home) / "k3s" / release / "k3s"
-
-
 def find_k3s(release: str, environment: Mapping[str, str]) -> Path | None:
     """Return the program of a release; None if it is not installed."""
-    path = cached_k3s(release, environment)
-    if os.access(path, os.X_OK):
-        return path
+    if kubernetes_files.has_program(release, environment):
+        return kubernetes_files.program_of(release, environment)
     found = find("k3s", environment)
     return found if found is not None and _release_of(found) == release else None
 
@@ -73,19 +59,11 @@ def missing_k3s(release: str, environment: Mapping[str, str]) -> str:
     return why if other is None else f'{why} ("{other}" is {_release_of(other) or "no k3s"})'
 
 
-def k3s_source(release: str, environment: Mapping[str, str]) -> ProgramSource | None:
-    """Return where the missing program of a release can be fetched; None if it cannot run here."""
-    architecture = _ARCHITECTURES.get(os.uname().machine)
-    if architecture is None or os.geteuid() != 0 or find_k3s(release, environment) is not None:
-        return None
-    asset, suffix = architecture
-    base = f"https://github.com/k3s-io/k3s/releases/download/{quote(release)}"
-    return ProgramSource(
-        name=f"k3s {release}",
-        url=f"{base}/{asset}",
-        checksum_url=f"{base}/sha256sum-{suffix}.txt",
-        path=cached_k3s(release, environment),
-    )
+def k3s_files(release: str, environment: Mapping[str, str]) -> Sequence[ProgramSource]:
+    """Return the files of a missing release; empty if it is there or cannot run here."""
+    if os.geteuid() != 0 or find_k3s(release, environment) is not None:
+        return ()
+    return kubernetes_files.missing_files(release, environment)
 
 
 def k3s_service(
@@ -111,6 +89,10 @@ def k3s_service(
         path = paths.config("k3s-registries")
         config["private-registry"] = str(path)
         files[path] = registries
+    links: dict[Path, Path] = {}
+    images = kubernetes_files.images_of(param["KUBERNETES_RELEASE"], environment)
+    if images is not None and not is_docker:  # its own containerd loads what is there
+        links[paths.data("k3s") / "agent" / "images" / images.name] = images
     socket = DOCKER_SOCKET if is_docker else ""
     return Service(
         name="k3s",
@@ -123,6 +105,7 @@ def k3s_service(
             **settings.environment_of(template, paths),
         },
         files=files,
+        links=links,
     )
 
 

@@ -120,6 +120,8 @@ class RootEngine:
                 files = {paths.config(service.name): service.config, **service.files}
                 for path, text in files.items():
                     write_atomically(path, text, durable=False)
+                for path, source in service.links.items():
+                    _link(source, path)
                 rotate(paths.directory.path, service.name, create=False)
             builder.start_services(
                 {
@@ -335,6 +337,20 @@ class RootEngine:
         self._tasks.clear()
         if self._egress_change is not None:  # its thread must not enable egress during the teardown
             await asyncio.gather(self._egress_change, return_exceptions=True)
+
+
+def _link(source: Path, path: Path) -> None:
+    """Make a file of this host available; the only one of its directory. Raises HostError."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for other in path.parent.iterdir():
+            other.unlink()
+        try:
+            path.hardlink_to(source)
+        except OSError:  # another file system
+            path.symlink_to(source)
+    except OSError as error:
+        raise HostError.from_os(f'create "{path}"', error) from error
 
 
 def _as_plan(service: Service, paths: MachinePaths) -> dict[str, object]:

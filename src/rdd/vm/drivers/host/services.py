@@ -39,6 +39,8 @@ class Service:
     environment: Mapping[str, str]
     files: Mapping[Path, str] = field(default_factory=dict)
     """Additional files that it reads."""
+    links: Mapping[Path, Path] = field(default_factory=dict)
+    """Large files that it reads, as links to files of this host."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,15 @@ killed: rdd ends such a machine and starts it again.
 Methods import what they need when they are called. docs/lima-driver.md
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-from rdd.vm.drivers.protocol import AgentCommand, Availability, ShellCommand, ShellRequest
+from rdd.vm.drivers.protocol import (
+    AgentCommand,
+    Availability,
+    ProgramSource,
+    ShellCommand,
+    ShellRequest,
+)
 from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.template.model import Template
 
@@ -20,7 +26,7 @@ __all__ = ["PROVIDER"]
 
 
 class LimaProvider:
-    """Implements `DriverProvider` and `ExternalAgent`."""
+    """Implements `DriverProvider`, `KubernetesSupport` and `ExternalAgent`."""
 
     name = "lima"
 
@@ -61,6 +67,18 @@ class LimaProvider:
         from rdd.vm.drivers.lima.teardown import cleanup
 
         await cleanup(directory)
+
+    def missing_kubernetes(self, release: str, environment: Mapping[str, str]) -> str:
+        from rdd.vm.drivers.kubernetes_files import missing_release
+
+        return missing_release(release, environment)
+
+    def kubernetes_files(
+        self, release: str, environment: Mapping[str, str]
+    ) -> Sequence[ProgramSource]:
+        from rdd.vm.drivers.kubernetes_files import missing_files
+
+        return missing_files(release, environment)
 
 
 PROVIDER = LimaProvider()

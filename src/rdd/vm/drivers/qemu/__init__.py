@@ -5,10 +5,17 @@ Methods import what they need when they are called: an agent must stay small and
 line fast.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from rdd.vm.drivers.protocol import Availability, Driver, DriverContext, ShellCommand, ShellRequest
+from rdd.vm.drivers.protocol import (
+    Availability,
+    Driver,
+    DriverContext,
+    ProgramSource,
+    ShellCommand,
+    ShellRequest,
+)
 from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.template.model import Template
 
@@ -19,7 +26,7 @@ __all__ = ["PROVIDER"]
 
 
 class QemuProvider:
-    """Implements `DriverProvider`, `AgentDriven` and `HasStorage`."""
+    """Implements `DriverProvider`, `AgentDriven`, `KubernetesSupport` and `HasStorage`."""
 
     name = "qemu"
 
@@ -72,6 +79,18 @@ class QemuProvider:
         from rdd.vm.drivers.qemu.teardown import cleanup
 
         await cleanup(directory)
+
+    def missing_kubernetes(self, release: str, environment: Mapping[str, str]) -> str:
+        from rdd.vm.drivers.kubernetes_files import missing_release
+
+        return missing_release(release, environment)
+
+    def kubernetes_files(
+        self, release: str, environment: Mapping[str, str]
+    ) -> Sequence[ProgramSource]:
+        from rdd.vm.drivers.kubernetes_files import missing_files
+
+        return missing_files(release, environment)
 
     def storage(self, directory: InstanceDirectory) -> "Storage":
         from rdd.vm.drivers.qemu.storage import QemuStorage

@@ -5,7 +5,8 @@ Version 2 is used where it has the controllers `cpu` and `memory`; otherwise ver
 controllers are separate hierarchies. A group exists below the same name in all hierarchies, so
 that a process in it can have a cgroup namespace: programs inside (dockerd, containerd, k3s)
 then create their own groups below this one, whatever names they choose, and no limit can be
-bypassed.
+bypassed. The same group can be frozen: nothing in it runs until it is thawed. Version 1 has a
+controller for that; a group of version 2 always can, also on a host that has both versions.
 
 Only root can create groups anywhere. For other users the systemd instance of the user is the
 owner of a delegated subtree (version 2 only); it starts a program in a scope with limits.
@@ -16,7 +17,9 @@ the reason, which is shown to users.
 
 import contextlib
 import os
+import re
 import shutil
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +39,9 @@ _ENTER_CHILD = (
     f'group={ROOT}$(sed -n s/^0:://p /proc/self/cgroup)/engine; mkdir "$group"; '
     'echo 0 >"$group/cgroup.procs"; exec "$@"'
 )
+FREEZE_S: Final = 2.0
+"""How long a group may take to freeze."""
+_is_container = re.compile(r"[0-9a-f]{64}").search
 _NOT_CONTROLLERS = frozenset(("rw", "ro", "xattr", "clone_children"))
 
 
@@ -214,6 +220,98 @@ class Group:
             for found in self._layout.hierarchies
             if found.path.is_relative_to(ROOT)
         ]
+
+
+class Freezer:
+    """Stops and continues everything in a group. Blocking; all methods raise HostError."""
+
+    def __init__(self, layout: Layout, name: str) -> None:
+        self._hierarchy = _freezing_hierarchy(layout)
+        self._name = name.strip("/")
+
+    @property
+    def problem(self) -> str:
+        """Why the group cannot be frozen; empty if it can."""
+        if self._hierarchy is None:
+            return "no writable control group can be frozen: there is neither version 2 nor freezer"
+        if not self._control.exists():
+            return f'"{self._control}" does not exist'
+        return ""
+
+    @property
+    def _directory(self) -> Path:
+        assert self._hierarchy is not None
+        return self._hierarchy.path / self._name
+
+    @property
+    def _control(self) -> Path:
+        assert self._hierarchy is not None
+        return self._directory / ("cgroup.freeze" if self._hierarchy.is_v2 else "freezer.state")
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether nothing in the group runs."""
+        assert self._hierarchy is not None
+        if self._hierarchy.is_v2:
+            words = _words(self._directory / "cgroup.events")
+            return dict(zip(words[::2], words[1::2], strict=False)).get("frozen") == "1"
+        return _words(self._control) == ["FROZEN"]
+
+    def freeze(self) -> None:
+        """Freeze the group, and return when nothing in it runs."""
+        if self.problem:
+            raise HostError(self.problem)
+        assert self._hierarchy is not None
+        deadline = time.monotonic() + FREEZE_S
+        _write(self._control, "1" if self._hierarchy.is_v2 else "FROZEN")
+        while not self.is_frozen:
+            if time.monotonic() > deadline:
+                raise HostError(
+                    f'"{self._directory}" is not frozen after {FREEZE_S:g} s: a process in it '
+                    "waits for a device or a file server"
+                )
+            time.sleep(0.001)
+
+    def thaw(self) -> None:
+        """Let the group run again; a no-op if it does or has gone."""
+        if self._hierarchy is not None and self._control.exists():
+            _write(self._control, "0" if self._hierarchy.is_v2 else "THAWED")
+
+
+def _freezing_hierarchy(layout: Layout) -> Hierarchy | None:
+    """Return the hierarchy that freezes a group: that of the limits if possible."""
+    version_2 = next((found for found in layout.hierarchies if found.is_v2), None)
+    if layout.mode != "v1" and version_2 is not None:
+        return version_2
+    for found in layout.hierarchies:
+        if not found.is_v2 and "freezer" in found.controllers:
+            return found
+    return version_2
+
+
+def container_groups(layout: Layout, name: str, controller: str) -> Iterator[tuple[str, Path]]:
+    """Yield the groups of containers below a group, by their ids, in one hierarchy."""
+    version_2 = next((found for found in layout.hierarchies if found.is_v2), None)
+    hierarchy = version_2 if layout.mode != "v1" else None
+    for found in layout.hierarchies:
+        if hierarchy is None and not found.is_v2 and controller in found.controllers:
+            hierarchy = found
+    if hierarchy is None:
+        raise HostError(f"no control group has the controller {controller}")
+    for directory, below, _ in os.walk(hierarchy.path / name.strip("/")):
+        for child in list(below):
+            if id_ := _is_container(child):
+                below.remove(child)
+                yield id_[0], Path(directory, child)
+
+
+def cpu_seconds(group: Path) -> float:
+    """Return the CPU time that a group has used, of either version; 0 if it has gone."""
+    words = _words(group / "cpuacct.usage")
+    if words:
+        return int(words[0]) / 1e9
+    stat = _words(group / "cpu.stat")
+    return int(dict(zip(stat[::2], stat[1::2], strict=False)).get("usage_usec", 0)) / 1e6
 
 
 def remove_group(name: str, hierarchies: Sequence[Hierarchy]) -> None:

@@ -9,6 +9,7 @@ from rdd.kinds import constraints
 from rdd.kinds.conditions import BY_TYPE, Condition, condition_path
 from rdd.kinds.kind import Column, Kind
 from rdd.kinds.parts.failure import Failure
+from rdd.kinds.parts.idle import Idle
 from rdd.kinds.parts.resource_limits import ResourceLimits
 from rdd.kinds.struct import UNSET, Struct, field
 
@@ -166,6 +167,11 @@ class AppSpec(Struct):
     )
     registries: Registries = field("Settings of image registries.", default=UNSET)
     downloads: Downloads = field("What rdd may fetch, and from where.", default=UNSET)
+    idle: Idle = field(
+        "When the virtual machine counts as idle, and what happens then. Off by default; "
+        "a change takes effect without a restart.",
+        default=UNSET,
+    )
     application: Application = field(
         "Settings that only the graphical application uses.",
         default={"updates": {"enabled": True}},
@@ -199,7 +205,8 @@ class AppStatus(Struct):
     )
     conditions: Sequence[Condition] = field(
         "The state of the application: Created, Running, ContainerEngineReady, KubernetesReady, "
-        "and Settled for all of it. RestartPending exists while changes need a restart.",
+        "and Settled for all of it. RestartPending exists while changes need a restart. "
+        "Paused exists while spec.idle has an action.",
         default=UNSET,
         schema=BY_TYPE,
     )
@@ -216,6 +223,7 @@ class App(
         Column("Engine", "string", ".spec.containerEngine.name"),
         Column("Kubernetes", "string", condition_path("KubernetesReady", "reason")),
         Column("Age", "date", ".metadata.creationTimestamp"),
+        Column("Paused", "string", condition_path("Paused", "status"), is_wide=True),
         Column("Type", "string", ".status.virtualMachineType", is_wide=True),
         Column("Message", "string", condition_path("Settled", "message"), is_wide=True),
     ),

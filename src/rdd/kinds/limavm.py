@@ -9,6 +9,7 @@ from rdd.kinds import constraints
 from rdd.kinds.conditions import BY_TYPE, Condition, condition_path
 from rdd.kinds.kind import Column, Kind
 from rdd.kinds.parts.failure import Failure
+from rdd.kinds.parts.idle import Idle
 from rdd.kinds.parts.resource_limits import ResourceLimits
 from rdd.kinds.struct import UNSET, Struct, field
 
@@ -37,6 +38,11 @@ class LimaVMSpec(Struct):
         "Values that override the params of the template. A change restarts the virtual machine.",
         default=UNSET,
     )
+    idle: Idle = field(
+        "When the virtual machine counts as idle, and what happens then. "
+        "A change takes effect without a restart.",
+        default=UNSET,
+    )
 
 
 class LimaVMStatus(Struct):
@@ -44,7 +50,8 @@ class LimaVMStatus(Struct):
 
     conditions: Sequence[Condition] = field(
         "The state of the virtual machine: Created, Running, "
-        "and Degraded while a part of it does not work.",
+        "and Degraded while a part of it does not work. "
+        "Paused exists while spec.idle has an action.",
         default=UNSET,
         schema=BY_TYPE,
     )
@@ -89,6 +96,7 @@ class LimaVM(
         Column("State", "string", condition_path("Running", "reason")),
         Column("Starts", "integer", ".status.restartCount"),
         Column("Age", "date", ".metadata.creationTimestamp"),
+        Column("Paused", "string", condition_path("Paused", "status"), is_wide=True),
         Column("Message", "string", condition_path("Running", "message"), is_wide=True),
     ),
 ):

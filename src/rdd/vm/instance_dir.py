@@ -45,6 +45,8 @@ SERIAL_LOGS = ("serial", "serialp", "serialv")  # output of the guest's consoles
 SSH_SOCKET = "ssh.sock"  # control master
 SSH_CONFIG = "ssh.config"
 SOCKET_DIR = "sock"  # forwarded sockets
+IDLE_SETTINGS = "idle.json"  # settings of idle detection, while there is an action
+PAUSED = "paused.json"  # exists while the machine is paused
 CREATING = ".creating"  # suffix of a directory that is not an instance yet
 PREPARING = ".preparing"  # exists during the creation
 RECORD = "rdd.json"  # the InstanceRecord
@@ -150,6 +152,16 @@ class InstanceDirectory:
     def sockets(self) -> Path:
         """Directory of forwarded sockets."""
         return self.path / SOCKET_DIR
+
+    @property
+    def idle_settings(self) -> Path:
+        """Settings of idle detection; missing without an action."""
+        return self.path / IDLE_SETTINGS
+
+    @property
+    def paused(self) -> Path:
+        """The record of a pause; exists while the machine is paused."""
+        return self.path / PAUSED
 
     @property
     def preparing(self) -> Path:

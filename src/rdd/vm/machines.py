@@ -21,10 +21,13 @@ from rdd.host.errors import HostError
 from rdd.host.file_watcher import FileWatcher
 from rdd.host.files import write_atomically
 from rdd.host.processes import Identity
+from rdd.vm.agent import client
 from rdd.vm.drivers import catalog
 from rdd.vm.drivers.protocol import ExternalAgent, HasStorage, Storage
 from rdd.vm.drivers.selection import has_own_image
 from rdd.vm.errors import Busy, MachineExists, NotCreated, StartFailed, StopFailed
+from rdd.vm.idle.settings import IdleSettings
+from rdd.vm.idle.wake import wake
 from rdd.vm.instance_dir import InstanceDirectory, InstanceStatus, InvalidName, LimaHome
 from rdd.vm.lifecycle.adopt import end_orphaned_agent
 from rdd.vm.lifecycle.create import create as create_instance
@@ -272,8 +275,30 @@ class Machines:
         directory = self._created(name)
         if self.phase(name).phase is not Phase.RUNNING:
             raise Busy(f'machine "{name}" must be running for that')
+        await self.wake(name)
         template = directory.template(self._facts)
         return await self._storage(directory).trim(template, self._environment)
+
+    async def set_idle(self, name: str, settings: IdleSettings) -> str:
+        """Set the settings of idle detection; return why they have no effect, or "".
+
+        Raises InvalidName, HostError.
+        """
+        directory = self.home.directory(name)
+        if settings != IdleSettings.read(directory.idle_settings):
+            settings.write(directory.idle_settings)
+            if directory.agent() is not None and self._external_agent(directory) is None:
+                try:
+                    await client.reload_idle_settings(directory.ha_sock)
+                except client.NoAnswer as error:
+                    _log.info("%s; it reads the settings when it starts", error)
+        if settings.action == "none" or self._external_agent(directory) is None:
+            return ""
+        return f"the driver {directory.driver} has its own host agent, which does not detect it"
+
+    async def wake(self, name: str) -> None:
+        """Wake a paused machine. Raises InvalidName, HostError."""
+        await wake(self.home.directory(name))
 
     def _storage(self, directory: InstanceDirectory) -> Storage:
         driver = directory.driver

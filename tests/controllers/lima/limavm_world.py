@@ -18,6 +18,7 @@ from rdd.controllers.lima.limavm import controller
 from rdd.kinds.limavm import LimaVM
 from rdd.runtime import Manager, resource_of
 from rdd.vm.errors import Busy
+from rdd.vm.idle.settings import IdleSettings
 from rdd.vm.instance_dir import InstanceStatus, LimaHome
 from rdd.vm.lifecycle.observation import Observation, Phase
 
@@ -54,6 +55,8 @@ class FakeMachines:
         """The exceptions of the next calls of a method."""
         self.adopts = True
         self.snapshots: list[str] = []
+        self.idle: dict[str, IdleSettings] = {}
+        self.idle_problem = ""
         self.drivers: list[str] = []
         """The requested drivers of creations."""
 
@@ -164,6 +167,13 @@ class FakeMachines:
     async def create_snapshot(self, name: str) -> None:
         self._fail("snapshot")
         self.snapshots.append(name)
+
+    async def set_idle(self, name: str, settings: IdleSettings) -> str:
+        if self.idle.get(name, IdleSettings()) != settings:
+            self.calls.append(("set_idle", name, settings))
+        self.idle[name] = settings
+        self._fail("set_idle")
+        return self.idle_problem
 
     async def trim(self, name: str) -> str:
         raise Busy(f'machine "{name}" must be running for that')

@@ -90,6 +90,14 @@ LIMITS: Table = {
     "status.resourceLimits.message": "string",
 }
 
+IDLE: Table = {
+    "spec.idle": "object",
+    "spec.idle.action": 'string ="none" <none pause suspend stop>',
+    "spec.idle.afterSeconds": "integer =300 maximum=604800 minimum=1",
+    "spec.idle.cpuPercent": "integer =5 maximum=100 minimum=1",
+    "spec.idle.networkBytesPerSecond": "integer =1024 maximum=1073741824 minimum=0",
+}
+
 FAILURE: Table = {
     "status.failure": "object",
     "status.failure.reason": "string!",
@@ -136,6 +144,7 @@ TABLES: dict[type[Kind], Table] = {
         "spec.downloads": "object",
         "spec.downloads.automatic": "boolean",
         "spec.downloads.mirror": "string",
+        **IDLE,
         "spec.application": 'object ={"updates": {"enabled": true}}',
         "spec.application.updates": 'object ={"enabled": true}',
         "spec.application.updates.enabled": "boolean =true",
@@ -173,6 +182,7 @@ TABLES: dict[type[Kind], Table] = {
         "spec.templateRef.name": "string!",
         "spec.templateRef.namespace": "string",
         "spec.params": "{}string",
+        **IDLE,
         "status": "object",
         "status.observedGeneration": "integer/int64",
         "status.templateConfigMap": "string",
@@ -523,6 +533,7 @@ CONTAINERS, RDD = "containers.rancherdesktop.io", "rdd.rancherdesktop.io"
 HEALTHY = '.status.conditions[?(@.type=="Healthy")].{}'
 SETTLED = '.status.conditions[?(@.type=="Settled")].{}'
 RUNNING = '.status.conditions[?(@.type=="Running")].status'
+PAUSED = '.status.conditions[?(@.type=="Paused")].status'
 
 # group, plural, scope, short names, categories, columns, selectable fields, controller annotation
 OVERVIEW: dict[type[Kind], tuple[Any, ...]] = {
@@ -537,6 +548,7 @@ OVERVIEW: dict[type[Kind], tuple[Any, ...]] = {
                 AGE,
             ),
             *wide(
+                ("Paused", "string", PAUSED),
                 ("Type", "string", ".status.virtualMachineType"),
                 ("Message", "string", SETTLED.format("message")),
             ),
@@ -562,7 +574,10 @@ OVERVIEW: dict[type[Kind], tuple[Any, ...]] = {
                 ("Starts", "integer", ".status.restartCount"),
                 AGE,
             ),
-            *wide(("Message", "string", RUNNING.replace("].status", "].message"))),
+            *wide(
+                ("Paused", "string", PAUSED),
+                ("Message", "string", RUNNING.replace("].status", "].message")),
+            ),
         ],
         *([], None),
     ),

@@ -33,6 +33,9 @@ from rdd.vm.drivers.protocol import (
 from rdd.vm.forwarding.forwarder import Forwarder, PortEvent
 from rdd.vm.forwarding.rules import ForwardingRules
 from rdd.vm.forwarding.sockets import has_ipv6
+from rdd.vm.idle.monitor import IdleMonitor
+from rdd.vm.idle.report import PauseRecord
+from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.problem import Problem
 from rdd.vm.template.model import Template
 
@@ -52,15 +55,29 @@ class StopRequest(Enum):
 
 class HostAgent:
     def __init__(
-        self, driver: Driver, template: Template, *, events: EventStream, log: AgentLog
+        self,
+        driver: Driver,
+        template: Template,
+        directory: InstanceDirectory,
+        *,
+        events: EventStream,
+        log: AgentLog,
     ) -> None:
         self._driver = driver
+        self._directory = directory
         self._events = events
         self._log = log
         rules = ForwardingRules(
             template.port_forwards, ssh_local_port=driver.ssh_local_port, has_ipv6=has_ipv6()
         )
         self._forwarder = Forwarder(rules, driver, report=self._report_forward)
+        self._idle = IdleMonitor(
+            driver,
+            settings_file=directory.idle_settings,
+            record_file=directory.paused,
+            report=events.idle,
+            log=log,
+        )
         self._failed: dict[str, Problem] = {}  # static forwards by host address
         self._request: asyncio.Future[StopRequest] = asyncio.get_running_loop().create_future()
         self._detached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -100,9 +117,12 @@ class HostAgent:
         driver = self._driver
         if await driver.adopt():
             self._log.write("info", f"Adopted the running {driver.name} driver")
+            await self._idle.recover()
         else:
+            PauseRecord.clear(self._directory.paused)
             self._log.write("info", f"Starting the {driver.name} driver")
             await driver.start()
+        await self._idle.attach()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._monitor_driver(), name="driver")
             group.create_task(self._serve(), name="forwards")
@@ -131,8 +151,9 @@ class HostAgent:
             self._log.write("info", "READY")
             probe = self._driver.liveness if isinstance(self._driver, HasLiveness) else None
             if probe is not None:
-                watching = liveness.monitor(probe, self._events, self._log)
+                watching = liveness.monitor(probe, self._events, self._log, self._idle.state)
                 group.create_task(watching, name="liveness")
+            group.create_task(self._idle.run(), name="idle")
 
     def _report_forward(self, event: PortEvent) -> None:
         self._events.port(event)
@@ -181,6 +202,7 @@ class HostAgent:
     async def suspend(self) -> dict[str, Any]:
         """Handle `/v1/suspend`: save the memory and stop; after a refusal the machine runs on."""
         driver = self._driver
+        await self._idle.wake("a request to suspend the machine")
         try:
             if not isinstance(driver, Suspendable):
                 raise HostError(f"the {driver.name} driver cannot suspend machines")
@@ -192,6 +214,16 @@ class HostAgent:
         self.request(StopRequest.SUSPEND)
         return {"suspended": True}
 
+    async def wake(self) -> dict[str, Any]:
+        """Handle `/v1/wake`: respond when the machine runs."""
+        await self._idle.wake("a command of rdd")
+        return {"awake": True}
+
+    async def reload_idle_settings(self) -> dict[str, Any]:
+        """Handle `/v1/idle`: read the settings of idle detection again."""
+        self._idle.reload()
+        return {"reloaded": True}
+
     def routes(self) -> dict[str, dict[str, Callable[[], Awaitable[dict[str, Any]]]]]:
         """Return the handlers of the control socket by path and method."""
         return {
@@ -199,6 +231,8 @@ class HostAgent:
             "/v1/status": {"GET": self.status},
             "/v1/let-go": {"POST": self.detach},
             "/v1/suspend": {"POST": self.suspend},
+            "/v1/wake": {"POST": self.wake},
+            "/v1/idle": {"POST": self.reload_idle_settings},
         }
 
 

@@ -50,6 +50,20 @@ async def suspend(socket: Path, *, timeout_s: float) -> str:
     )
 
 
+async def wake(socket: Path, *, timeout_s: float) -> bool:
+    """Wake the machine of an agent; return when it runs. Raises NoAnswer.
+
+    Returns False if the agent cannot pause machines: then none is paused.
+    """
+    status, _ = await request(socket, "/v1/wake", method="POST", timeout_s=timeout_s)
+    return status == 200
+
+
+async def reload_idle_settings(socket: Path) -> None:
+    """Let an agent read the settings of idle detection again. Raises NoAnswer."""
+    await request(socket, "/v1/idle", method="POST")
+
+
 def _members(body: bytes) -> dict[str, Any]:
     try:
         found = json.loads(body)

@@ -6,7 +6,8 @@ and stays, then `running` (with `degraded` and `errors` when a part does not wor
 end `exiting`. Members that are false or empty are left out. `portForward` and rdd's own
 `requirement` describe a single occurrence and are in one event only; rdd's own `problems` has
 the errors with a typed reason (`rdd.vm.problem`), and `limits` those of a machine without a
-virtual machine (`rdd.vm.resource_limits`).
+virtual machine (`rdd.vm.resource_limits`), and `idle` the state of idle detection
+(`rdd.vm.idle.report`).
 
 Each line is written with one unbuffered call: readers of the file see whole lines, even of an
 agent that is killed. A full disk must not end an agent whose machine works: log lines are then
@@ -22,6 +23,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from rdd.vm.forwarding.forwarder import PortEvent
+from rdd.vm.idle.report import IdleReport
 from rdd.vm.problem import Problem
 from rdd.vm.resource_limits import ResourceLimits
 
@@ -70,6 +72,7 @@ class EventStream:
         self._is_exiting = False
         self._problems: list[Problem] = []
         self._limits: ResourceLimits | None = None
+        self._idle: IdleReport | None = None
         self._pending = b""
         self._retry: asyncio.TimerHandle | None = None
 
@@ -87,6 +90,7 @@ class EventStream:
                 "errors": errors,
                 "problems": self._typed_problems(),
                 "limits": self._limits.to_data() if self._limits is not None else {},
+                "idle": self._idle.to_data() if self._idle is not None else {},
                 "sshLocalPort": self._ssh_local_port,
             }
         )
@@ -106,6 +110,12 @@ class EventStream:
     def limited(self, limits: ResourceLimits) -> None:
         """Record the limits of the machine, which the next event has."""
         self._limits = limits
+
+    def idle(self, report: IdleReport) -> None:
+        """Report the state of idle detection."""
+        self._idle = report
+        if self._is_running:
+            self._emit()
 
     def degraded(self, problem: Problem) -> None:
         """Report a part of the machine that does not work, once the machine runs."""

@@ -9,7 +9,8 @@ disturbs nothing else.
 
 A thread watches the event loop of the agent itself. It reports by writing to the event stream
 directly, because the loop cannot. A stopped agent cannot report anything; the daemon gets
-that from the kernel (`rdd.vm.lifecycle.stopped_agent`).
+that from the kernel (`rdd.vm.lifecycle.stopped_agent`). A paused machine cannot respond; no
+deadline runs while it is paused, and neither the probe nor the thread wakes the agent up.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ from collections.abc import Callable
 
 from rdd.vm.agent.events import AgentLog, EventStream
 from rdd.vm.drivers.protocol import LivenessProbe, Unmet
+from rdd.vm.idle.activity import PauseState
 from rdd.vm.problem import AGENT_HUNG, Problem
 
 INTERVAL_S = 5.0
@@ -28,33 +30,43 @@ MISSES = 2
 LOOP_DEADLINE_S = INTERVAL_S + 2 * DEADLINE_S
 
 
-async def monitor(probe: LivenessProbe, events: EventStream, log: AgentLog) -> None:
-    """Probe a running machine until cancelled."""
+async def monitor(
+    probe: LivenessProbe, events: EventStream, log: AgentLog, state: PauseState
+) -> None:
+    """Probe a running machine until cancelled, but not while it is paused."""
     problem = Problem(
         f"{probe.what} does not respond: {MISSES} probes in a row had no answer "
         f"within {DEADLINE_S:g} s",
         probe.reason,
     )
     hung = Problem("the host agent does not respond: its event loop is blocked", AGENT_HUNG)
-    watchdog = LoopWatchdog(lambda: events.report_from_thread(hung))
     misses = 0
-    try:
-        while True:
-            await asyncio.sleep(INTERVAL_S if misses in (0, MISSES) else 0)
-            if watchdog.beat():
-                events.report_again()
-            if await _responds(probe):
-                if misses == MISSES:
-                    log.write("info", f"{probe.what} responds again")
-                    events.recovered(problem)
-                misses = 0
-            elif misses < MISSES:
-                misses += 1
-                if misses == MISSES:
-                    log.write("warning", problem.message)
-                    events.degraded(problem)
-    finally:
-        watchdog.end()
+    while True:
+        await state.awake.wait()
+        watchdog = LoopWatchdog(lambda: events.report_from_thread(hung))
+        try:
+            while True:
+                await asyncio.sleep(INTERVAL_S if misses in (0, MISSES) else 0)
+                if not state.awake.is_set():
+                    break
+                if watchdog.beat():
+                    events.report_again()
+                pauses = state.pauses
+                responds = await _responds(probe)
+                if responds:
+                    if misses == MISSES:
+                        log.write("info", f"{probe.what} responds again")
+                        events.recovered(problem)
+                    misses = 0
+                elif state.pauses != pauses:
+                    continue
+                elif misses < MISSES:
+                    misses += 1
+                    if misses == MISSES:
+                        log.write("warning", problem.message)
+                        events.degraded(problem)
+        finally:
+            watchdog.end()
 
 
 async def _responds(probe: LivenessProbe) -> bool:

@@ -71,7 +71,8 @@ async def _run(
             debug=options.debug,
         )
         name = directory.driver or template.vm_type
-        agent = HostAgent(make_driver(name, context), template, events=events, log=log)
+        driver = make_driver(name, context)
+        agent = HostAgent(driver, template, directory, events=events, log=log)
         control = ControlSocket(options.socket, agent.routes())
         await control.open()
         log.write("info", f"hostagent socket created at {options.socket}")

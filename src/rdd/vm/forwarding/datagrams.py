@@ -22,10 +22,19 @@ _Address = tuple[Any, ...]
 class DatagramRelay(asyncio.DatagramProtocol):
     """Receives on a bound socket and relays each datagram to a socket of `dial`."""
 
-    def __init__(self, bound: socket.socket, dial: Dial, *, idle_s: float = IDLE_S) -> None:
+    def __init__(
+        self,
+        bound: socket.socket,
+        dial: Dial,
+        *,
+        idle_s: float = IDLE_S,
+        observed: Callable[[], None] = lambda: None,
+    ) -> None:
         self._bound = bound
         self._dial = dial
         self._idle_s = idle_s
+        self._observed = observed
+        """Called for every datagram in either direction."""
         self._transport: asyncio.DatagramTransport | None = None
         self._senders: dict[_Address, _Sender] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -50,12 +59,13 @@ class DatagramRelay(asyncio.DatagramProtocol):
 
     def datagram_received(self, data: bytes, addr: _Address) -> None:
         """Relay a datagram, or queue it until the socket is open."""
+        self._observed()
         sender = self._senders.get(addr)
         if sender is None:
             if len(self._senders) >= MAX_SENDERS:
                 return
             assert self._transport is not None
-            sender = self._senders[addr] = _Sender(self._transport, addr)
+            sender = self._senders[addr] = _Sender(self._transport, addr, self._observed)
             task = asyncio.create_task(self._open(sender), name="relay datagrams")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -90,8 +100,11 @@ class DatagramRelay(asyncio.DatagramProtocol):
 class _Sender(asyncio.DatagramProtocol):
     """One sender's socket to the other side."""
 
-    def __init__(self, back: asyncio.DatagramTransport, address: _Address) -> None:
+    def __init__(
+        self, back: asyncio.DatagramTransport, address: _Address, observed: Callable[[], None]
+    ) -> None:
         self.address = address
+        self._observed = observed
         self.last_used = asyncio.get_running_loop().time()
         self._back = back
         self._transport: asyncio.DatagramTransport | None = None
@@ -112,6 +125,7 @@ class _Sender(asyncio.DatagramProtocol):
 
     def datagram_received(self, data: bytes, addr: _Address) -> None:
         self.last_used = asyncio.get_running_loop().time()
+        self._observed()
         if not self._back.is_closing():
             self._back.sendto(data, self.address)
 

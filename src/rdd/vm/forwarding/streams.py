@@ -12,29 +12,42 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import cast
 
+from rdd.vm.idle.connections import ConnectionObserver
+
 Dial = Callable[[], Awaitable[socket.socket]]
 """Open a connected, non-blocking stream socket to the other end. Raises OSError."""
+
+
+Observe = Callable[[], ConnectionObserver | None]
+"""Return the observer of a new connection; None if it is not observed."""
 
 
 class StreamRelay:
     """Accepts connections on a listening socket and relays each to a connection of `dial`."""
 
-    def __init__(self, listener: socket.socket, dial: Dial) -> None:
+    def __init__(
+        self, listener: socket.socket, dial: Dial, observe: Observe = lambda: None
+    ) -> None:
         self._listener = listener
         self._dial = dial
+        self._observe = observe
         self._server: asyncio.AbstractServer | None = None
         self._open: set[_Side] = set()
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
-            lambda: _Accepted(self._dial, self._open), sock=self._listener
+            lambda: _Accepted(self._dial, self._open, self._observe), sock=self._listener
         )
+
+    def stop_accepting(self) -> None:
+        """Accept no more connections; open ones stay."""
+        if self._server is not None:
+            self._server.close()
 
     async def close(self) -> None:
         """Stop accepting, and abort open connections."""
-        if self._server is not None:
-            self._server.close()
+        self.stop_accepting()
         for side in list(self._open):
             side.abort()
         await asyncio.sleep(0)  # lets the transports call connection_lost
@@ -46,6 +59,7 @@ class _Side(asyncio.Protocol):
     def __init__(self, members: "set[_Side]") -> None:
         self.transport: asyncio.Transport | None = None
         self.peer: _Side | None = None
+        self.observed: Callable[[bytes], None] | None = None
         self._members = members
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -53,6 +67,8 @@ class _Side(asyncio.Protocol):
         self._members.add(self)
 
     def data_received(self, data: bytes) -> None:
+        if self.observed is not None:
+            self.observed(data)
         if self.peer is not None and self.peer.transport is not None:
             self.peer.transport.write(data)
 
@@ -88,19 +104,25 @@ class _Side(asyncio.Protocol):
 class _Accepted(_Side):
     """The accepted end; it is paused until the other end is connected."""
 
-    def __init__(self, dial: Dial, members: set[_Side]) -> None:
+    def __init__(self, dial: Dial, members: set[_Side], observe: Observe) -> None:
         super().__init__(members)
         self._dial = dial
+        self._observer = observe()
         self._connecting: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         assert self.transport is not None
         self.transport.pause_reading()
+        if self._observer is not None:
+            self.observed = self._observer.from_client
+            self._observer.opened()
         self._connecting = asyncio.create_task(self._connect(), name="relay connect")
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        if self._observer is not None:
+            self._observer.closed()
         if self._connecting is not None:
             self._connecting.cancel()
 
@@ -121,5 +143,7 @@ class _Accepted(_Side):
             other.abort()
             return
         self.peer, other.peer = other, self
+        if self._observer is not None:
+            other.observed = self._observer.from_server
         with contextlib.suppress(RuntimeError):  # closed in between
             self.transport.resume_reading()

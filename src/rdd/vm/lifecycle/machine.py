@@ -100,6 +100,7 @@ class Machine:
             # Those of the last event are why the agent ended.
             problems=seen.problems if seen.phase is Phase.STOPPING else (),
             forwards=(),
+            idle=None,
             progress="",
             agent_pid=0,
             exit_code=code,

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from rdd.vm.idle.report import IdleReport
 from rdd.vm.problem import Problem
 from rdd.vm.resource_limits import ResourceLimits
 
@@ -58,6 +59,8 @@ class Observation:
     """The errors that have a typed reason."""
     limits: ResourceLimits | None = None
     """Of a machine without a virtual machine."""
+    idle: IdleReport | None = None
+    """What idle detection does; None without an action."""
     is_agent_stopped: bool = False
     """Its agent has been stopped for a while: what else is observed is old."""
     progress: str = ""
@@ -106,6 +109,7 @@ class Observation:
                 degraded=degraded,
                 errors=result.errors if degraded else seen.errors(),
                 problems=seen.problems(),
+                idle=seen.idle(),
                 progress="",
             )
         return result
@@ -135,6 +139,9 @@ class _Status:
 
     def limits(self) -> ResourceLimits | None:
         return ResourceLimits.from_data(self.data.get("limits"))
+
+    def idle(self) -> IdleReport | None:
+        return IdleReport.from_data(self.data.get("idle"))
 
     def progress(self) -> str:
         value = self.data.get("cloudInitProgress")

@@ -16,6 +16,7 @@ from rdd.host.exits import wait_ended
 from rdd.host.processes import Identity, is_alive, send_signal
 from rdd.vm.agent import client
 from rdd.vm.drivers import catalog
+from rdd.vm.drivers.protocol import Thawable
 from rdd.vm.errors import StopFailed
 from rdd.vm.instance_dir import InstanceDirectory, InstanceStatus
 from rdd.vm.lifecycle.kill import kill_all
@@ -103,6 +104,10 @@ class StopOperation:
         left = [process for process in recorded if process is not None and is_alive(process)]
         if left:
             self.was_forced = True
+            driver = directory.driver
+            provider = catalog.provider(driver) if driver in catalog.DRIVERS else None
+            if isinstance(provider, Thawable):
+                provider.thaw(directory)
             problems = await kill_all(left, timeout_s=self._force_s)
             if problems:
                 raise StopFailed("; ".join(problems))

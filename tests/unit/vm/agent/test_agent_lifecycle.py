@@ -29,6 +29,7 @@ from rdd.vm.drivers.protocol import (
     RequirementPhase,
     Unmet,
 )
+from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.problem import ADDRESS_IN_USE, Problem
 from rdd.vm.process_files import read_identity, write_pid_file
 from rdd.vm.template.model import PortForward, Template
@@ -99,7 +100,11 @@ class World:
         driver: Driver = self.machine
         log = AgentLog(descriptor=os.open(os.devnull, os.O_WRONLY))
         self.log_descriptor = log._descriptor
-        self.agent = HostAgent(driver, template or Template(), events=self.events, log=log)
+        self._directory = tempfile.TemporaryDirectory()
+        directory = InstanceDirectory(Path(self._directory.name))
+        self.agent = HostAgent(
+            driver, template or Template(), directory, events=self.events, log=log
+        )
         self.life: asyncio.Task[int] | None = None
 
     def begin(self) -> None:
@@ -140,6 +145,7 @@ class World:
     def close(self) -> None:
         for descriptor in (self._read, self._write, self.log_descriptor):
             os.close(descriptor)
+        self._directory.cleanup()
 
 
 @pytest.fixture

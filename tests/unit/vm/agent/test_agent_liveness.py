@@ -14,6 +14,7 @@ import pytest
 from rdd.vm.agent import liveness
 from rdd.vm.agent.events import AgentLog, EventStream
 from rdd.vm.drivers.protocol import LivenessProbe, Unmet
+from rdd.vm.idle.activity import PauseState
 from rdd.vm.problem import AGENT_HUNG, ENGINE_HUNG, Problem
 
 
@@ -30,6 +31,7 @@ class Monitored:
         self.fails: bool | str = False
         """`once`: the next probe only."""
         self.probed = 0
+        self.state = PauseState()
 
     async def check(self) -> None:
         self.probed += 1
@@ -53,7 +55,8 @@ async def monitored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
     monkeypatch.setattr(liveness, "DEADLINE_S", 0.02)
     made = Monitored(tmp_path / "events")
     probe = LivenessProbe("the container engine", ENGINE_HUNG, made.check)
-    task = asyncio.create_task(liveness.monitor(probe, made.events, AgentLog(descriptor=made.log)))
+    log = AgentLog(descriptor=made.log)
+    task = asyncio.create_task(liveness.monitor(probe, made.events, log, made.state))
     yield made
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -110,3 +113,19 @@ def test_blocked_loop_is_reported_by_a_thread(tmp_path: Path) -> None:
         watchdog.end()
         os.close(monitored.descriptor)
         os.close(monitored.log)
+
+
+async def test_paused_machine_is_not_probed_and_no_deadline_runs(monitored: Monitored) -> None:
+    await _until(lambda: monitored.probed)
+    monitored.hangs = True
+    probed = monitored.probed
+    await _until(lambda: monitored.probed > probed)  # a probe is in progress
+    monitored.state.begin()
+    monitored.hangs = False
+    await asyncio.sleep(liveness.DEADLINE_S + liveness.INTERVAL_S)
+    probed = monitored.probed
+    await asyncio.sleep(10 * liveness.INTERVAL_S)
+    assert monitored.probed == probed
+    monitored.state.awake.set()
+    await _until(lambda: monitored.probed > probed)
+    assert not any(monitored.reasons())

@@ -129,6 +129,11 @@ def _machine(machine: Object | None, conditions: dict[str, Object], kind: str) -
         detail = f"started {status.get('restartCount', 0)} time(s)"
         if kind:
             detail = f"{kind}, {detail}"
+        paused = conditions_of(machine).get(names.PAUSED, {})
+        if paused.get("status") == "True":
+            return _part("virtualMachine", "paused", f"{detail}, {paused['message']}")
+        if paused:
+            detail = f"{detail}, {paused['message']}"
     return _part("virtualMachine", word.get(reason) or reason, detail)
 
 

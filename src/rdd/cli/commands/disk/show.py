@@ -23,7 +23,7 @@ from rdd.cli.framework.tables import write_table
 from rdd.cli.framework.types import Call
 from rdd.host.usage.disk import Usage, usage
 
-USAGE_PATH = f"{names.PASSTHROUGH_PREFIX}engine/usage"
+USAGE_PATH = f"{names.PASSTHROUGH_PREFIX}engine/usage?wake=true"
 _TIMEOUT_S = 120.0  # the engine measures volumes by walking through them
 _DOCKER = "docker"  # the engine's data in the directory of a machine of the type host
 _PARTS = (

@@ -80,6 +80,12 @@ def shell_command(
                 f"instance {quote(name)} is not running (status: {status}), "
                 f"run `rdd limavm start {name}` to start it"
             )
+        if directory.paused.exists():
+            import asyncio
+
+            from rdd.vm.idle.wake import wake
+
+            asyncio.run(wake(directory))
         template = directory.template()
         driver = directory.driver or template.vm_type  # as its agent does, if the record is lost
         request = ShellRequest(

@@ -19,6 +19,7 @@ from rdd.controllers.app.app.deletion import AppDeletion
 from rdd.controllers.app.app.driver_choice import AUTO, choose, no_driver_message
 from rdd.controllers.app.app.engine_version import EngineFetch, environment_with_engine
 from rdd.controllers.app.app.failures import failure, failure_of
+from rdd.controllers.app.app.idle import apply_idle
 from rdd.controllers.app.app.ports import PortReservation
 from rdd.controllers.app.app.programs import ProgramFetch
 from rdd.controllers.app.app.reasons import restart_pending, settled
@@ -176,6 +177,7 @@ class AppReconciler:
             self._stop,
             self._template,
             self._start,
+            self._idle,
         ):
             result = await step(app_pass)
             if result is not None:
@@ -349,6 +351,7 @@ class AppReconciler:
             "spec": {
                 "running": app.spec.running,
                 "templateRef": {"name": names.APP_VM_NAME, "namespace": namespace},
+                **({"idle": idle} if (idle := app.spec.raw.get("idle")) else {}),
             },
         }
 
@@ -401,6 +404,11 @@ class AppReconciler:
         if app_pass.vm is not None and not app_pass.vm.spec.running and app_pass.app.spec.running:
             return await self._set_running(app_pass, True)
         return None
+
+    async def _idle(self, app_pass: AppPass) -> Result | None:
+        if app_pass.vm is None or not await apply_idle(self._client, app_pass.app, app_pass.vm):
+            return None
+        return _REQUEUE
 
     async def _set_running(self, app_pass: AppPass, is_running: bool) -> Result:
         namespace = app_pass.app.spec.namespace

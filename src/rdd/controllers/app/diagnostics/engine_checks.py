@@ -22,6 +22,7 @@ from rdd.controllers.app.diagnostics.findings import (
 from rdd.host.contexts import docker_contexts
 from rdd.host.errors import HostError
 from rdd.host.files import read_text
+from rdd.vm.idle.docker_paths import socket_for_rdd
 
 _TIMEOUT_S = 3.0
 _LARGEST_LIST_BYTES = 64 << 20
@@ -31,7 +32,11 @@ _OF_GUEST = ("/run", "/var/run", "/var/lib/docker", "/proc", "/sys", "/dev", "/l
 
 def engine(facts: Facts) -> Finding:
     """Check whether the Docker API responds on its socket."""
-    path = facts.instance.docker_socket
+    path = socket_for_rdd(facts.instance.docker_socket)
+    if facts.is_paused:
+        return healthy(
+            "Paused", "The machine is paused; the first request of a client wakes it up."
+        )
     is_expected = facts.engine == "moby" and facts.is_running
     if not is_expected and not path.exists():
         return not_applicable("The Docker engine is not running.")
@@ -130,9 +135,11 @@ def mounts(facts: Facts) -> Finding:
         return not_applicable("The engine runs on this host and sees its folders.")
     if facts.engine != "moby" or not facts.is_running or not facts.machine.driver:
         return not_applicable("No virtual machine with the Docker engine is running.")
+    if facts.is_paused:
+        return not_applicable("The machine is paused.")
     shared = [mount.mount_point or mount.location for mount in facts.machine.template().mounts]
     try:
-        found = list(_unshared(facts.instance.docker_socket, shared))
+        found = list(_unshared(socket_for_rdd(facts.instance.docker_socket), shared))
     except OSError:
         return not_applicable("The container engine does not respond.")
     if not found:

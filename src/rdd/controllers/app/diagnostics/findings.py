@@ -85,6 +85,11 @@ class Facts:
         return self.machine.status() is InstanceStatus.RUNNING
 
     @property
+    def is_paused(self) -> bool:
+        """Whether the virtual machine is paused: it answers nothing, and that is no problem."""
+        return self.machine.paused.exists()
+
+    @property
     def is_engine_ready(self) -> bool:
         """Whether the engine is up: from the App, or from its socket without one."""
         if self.app is not None:

@@ -112,6 +112,11 @@ class KubernetesReconciler:
             return Result.done()  # the App changes when the state is known
         if running.get("status") != "True":
             return await self._no_cluster(app, "NotRunning")
+        if is_true(conditions_of(app.raw), names.PAUSED):
+            known = find_condition(conditions_of(app.raw), names.KUBERNETES_READY)
+            if known is not None:  # a paused cluster stays what it was
+                await self._report(app, kubernetes_ready(known["reason"], known["message"]))
+            return Result.done()  # the App changes when the machine wakes up
         return await self._reconcile_cluster(app, running)
 
     async def drain(self) -> None:

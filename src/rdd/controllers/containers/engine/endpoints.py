@@ -75,13 +75,29 @@ class EngineHandle:
     """The present connection to the engine; set by the reconciler, used by the endpoints."""
 
     docker: Docker | None = None
-    """None while there is no connection."""
+    """A client whose requests wake a paused machine; None while there is no connection."""
+    reader: Docker | None = None
+    """A client whose requests neither count as activity nor wake a paused machine."""
+    is_paused: Callable[[], bool] = lambda: False
     backend: str = ""
 
     def get(self) -> Docker:
-        """Return the client of the engine. Raises EndpointError."""
-        if self.docker is not None:
-            return self.docker
+        """Return the client for what a user requests. Raises EndpointError."""
+        return self._connected(self.docker)
+
+    def get_reader(self) -> Docker:
+        """Return the client for what is shown without a request of a user.
+
+        Raises EndpointError, also while the machine is paused.
+        """
+        found = self._connected(self.reader)
+        if self.is_paused():
+            raise EndpointError(503, "the machine is paused; a request of a client wakes it up")
+        return found
+
+    def _connected(self, docker: Docker | None) -> Docker:
+        if docker is not None:
+            return docker
         if self.backend:
             raise EndpointError(501, f"the engine {self.backend} does not support this")
         raise EndpointError(503, "the container engine is not connected")

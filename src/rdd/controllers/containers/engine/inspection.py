@@ -100,7 +100,9 @@ class InspectionEndpoints:
         """Send how much disk space the engine uses, and how much could be freed."""
         check_method(exchange, "GET")
         with engine_failures():
-            return _json(await disk_usage(self._handle.get()))
+            wakes = flag(exchange, "wake", False)
+            docker = self._handle.get() if wakes else self._handle.get_reader()
+            return _json(await disk_usage(docker))
 
     @endpoint
     async def prune(self, exchange: Exchange, rest: str) -> Response | None:

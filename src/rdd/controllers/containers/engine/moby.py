@@ -39,6 +39,7 @@ from rdd.engine.files import HELPER
 from rdd.engine.networks import inspect_network, list_networks, remove_network
 from rdd.kinds.container import Action
 from rdd.kinds.containernamespace import ContainerNamespace
+from rdd.vm.idle.docker_paths import socket_for_rdd
 
 log = logging.getLogger("rdd.engine")
 
@@ -61,12 +62,18 @@ _MAX_REPORTED = 20
 
 
 class MobyBackend:
-    """The Docker engine on a unix socket."""
+    """The Docker engine on a unix socket.
+
+    What the mirror reads goes through the socket of rdd itself, if there is one: it neither
+    counts as activity nor wakes a paused machine. What a user requests goes through the
+    socket of clients, and does both.
+    """
 
     name = "moby"
 
     def __init__(self, socket: Path) -> None:
-        self.docker = Docker(socket)
+        self.docker = Docker(socket_for_rdd(socket))
+        self.for_clients = Docker(socket)
         self._since = ""
         self._reported: set[str] = set()
 
@@ -149,18 +156,18 @@ class MobyBackend:
         """Remove containers and volumes by force, images only if unused."""
         kind, _, id_ = item
         if kind == CONTAINERS:
-            await self.docker.remove_container(id_, force=True)
+            await self.for_clients.remove_container(id_, force=True)
         elif kind == VOLUMES:
-            await self.docker.remove_volume(id_, force=True)
+            await self.for_clients.remove_volume(id_, force=True)
         elif kind == NETWORKS:
-            await remove_network(self.docker, id_)
+            await remove_network(self.for_clients, id_)
         elif kind == IMAGES:
             status = mirror.get("status") or {}
-            await self.docker.remove_image(status.get("repoTag") or id_)
+            await self.for_clients.remove_image(status.get("repoTag") or id_)
 
     async def act(self, item: EngineItem, action: Action) -> None:
         """Start, stop, restart, pause or unpause a container."""
-        docker, id_ = self.docker, item.name
+        docker, id_ = self.for_clients, item.name
         if action == "start":
             await docker.start_container(id_)
         elif action == "stop":
@@ -179,13 +186,14 @@ class MobyBackend:
 
     async def state(self, item: EngineItem) -> str:
         """Return the state and the times of the last start and end."""
-        state = (await self.docker.inspect_container(item.name)).get("State") or {}
+        state = (await self.for_clients.inspect_container(item.name)).get("State") or {}
         members = (state.get("Status"), state.get("StartedAt"), state.get("FinishedAt"))
         return " ".join(map(str, members))
 
     async def close(self) -> None:
         """Close the connections."""
         await self.docker.close()
+        await self.for_clients.close()
 
 
 def _is_helper(found: Object) -> bool:

@@ -10,6 +10,8 @@ READY: Final = "ContainerEngineReady"
 REASONS: Final = ReasonTable(
     Reason(READY, "True", "Connected", "Container engine synced",
            "all items are mirrored; the message names those that could not be"),
+    Reason(READY, "True", "Paused", FORWARDED,
+           "the machine is paused; the mirrors are those of the moment of the pause"),
     Reason(READY, "Unknown", "Reconciling",
            "Verifying the container engine after controller restart",
            "the control plane has been restarted"),

@@ -69,6 +69,12 @@ def _hang(app: App) -> str:
     return str(found.get("message")) if found.get("reason") in _HANGS else ""
 
 
+def paused_message(app: App) -> str:
+    """Return the message about a paused machine; empty while it runs."""
+    found = find_condition(conditions_of(app.raw), names.PAUSED) or {}
+    return str(found.get("message")) if found.get("status") == "True" else ""
+
+
 class EngineReconciler:
     """Connects to the engine of the App while it runs."""
 
@@ -90,6 +96,7 @@ class EngineReconciler:
         self._handle = handle
         self._settings = settings
         self.session: EngineSession | None = None
+        handle.is_paused = self._is_paused
         self._task: asyncio.Task[None] | None = None
         self._backoff = Backoff(FIRST_RETRY_S, LONGEST_RETRY_S)
         self._retry_at = 0.0
@@ -137,6 +144,10 @@ class EngineReconciler:
         if app is None or wanted is None:
             await self._stopped(app)
             return Result.done()
+        if paused := paused_message(app):
+            # Nothing is asked; the mirrors answer. Connections continue with the machine.
+            await self._report(app, "Paused", paused)
+            return Result.done()
         if hang := _hang(app):
             # Connections to it stay open and silent; they continue with it.
             await self._report(app, "NotResponding", hang)
@@ -164,6 +175,10 @@ class EngineReconciler:
             return None
         name = app.spec.container_engine.name
         return (name, app.spec.namespace) if name in self._backends else None
+
+    def _is_paused(self) -> bool:
+        app = self._apps.get(APP)
+        return app is not None and bool(paused_message(app))
 
     async def _stopped(self, app: App | None) -> None:
         self._backoff.reset()
@@ -198,10 +213,12 @@ class EngineReconciler:
             namespace=namespace,
             changed=lambda: self._context.enqueue(APP),
             settings=self._settings,
+            is_paused=self._is_paused,
         )
         self._task = loop.create_task(self.session.run(), name="rdd-engine session")
         self._handle.backend = name
-        self._handle.docker = backend.docker if isinstance(backend, MobyBackend) else None
+        if isinstance(backend, MobyBackend):
+            self._handle.docker, self._handle.reader = backend.for_clients, backend.docker
         if name == "moby":
             await self._docker_context.publish(lambda: self._context.enqueue(APP))
         else:
@@ -216,7 +233,7 @@ class EngineReconciler:
 
     async def _disconnect(self) -> None:
         self.session, task, self._task = None, self._task, None
-        self._handle.docker, self._handle.backend = None, ""
+        self._handle.docker, self._handle.reader, self._handle.backend = None, None, ""
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)

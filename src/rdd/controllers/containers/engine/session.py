@@ -66,8 +66,12 @@ class EngineSession:
         namespace: str,
         changed: Callable[[], None],
         settings: SyncSettings,
+        is_paused: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`changed` is called when `is_synced`, `is_over` or `problem()` may have changed."""
+        """`changed` is called when `is_synced`, `is_over` or `problem()` may have changed.
+
+        `is_paused` returns whether the engine cannot answer because its machine is paused.
+        """
         self.backend = backend
         self.namespace = namespace
         self.is_synced = False
@@ -79,6 +83,7 @@ class EngineSession:
         self._mirrors = mirrors
         self._changed = changed
         self._settings = settings
+        self._is_paused = is_paused
         self._requests = MirrorRequests(context, mirrors, backend)
         self._tasks = BackgroundTasks(self._task_done)
         self._failures: dict[EngineItem, _ItemFailure] = {}
@@ -125,6 +130,8 @@ class EngineSession:
         self._changed()
         while True:
             await asyncio.sleep(self._settings.resync_s)
+            if self._is_paused():
+                continue
             await self._reconcile_all(self._settings.batch)
 
     async def _reconcile_all(self, batch: int = 0) -> None:

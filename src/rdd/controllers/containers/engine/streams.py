@@ -65,7 +65,7 @@ class StreamEndpoints:
         """Send the resource usage of a container."""
         id_ = container_id(rest)
         stream = flag(exchange, "stream", True)
-        await _send(exchange, _usage(self._handle.get(), id_, stream=stream))
+        await _send(exchange, _usage(self._handle.get_reader(), id_, stream=stream))
         return None
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rdd.vm.drivers.protocol import Storage
+from rdd.vm.idle.settings import IdleSettings
 from rdd.vm.instance_dir import InstanceStatus, LimaHome
 from rdd.vm.lifecycle.observation import Observation
 
@@ -64,6 +65,9 @@ class VmEnvironment(Protocol):
 
     async def trim(self, name: str) -> str:
         """Trim the disk of a running guest. Raises Busy, HostError."""
+
+    async def set_idle(self, name: str, settings: IdleSettings) -> str:
+        """Set idle detection; return why it has no effect, or an empty text. Raises HostError."""
 
     async def delete(
         self,

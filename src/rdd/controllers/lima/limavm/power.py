@@ -31,6 +31,7 @@ from rdd.controllers.lima.limavm.templates import wanted_text
 from rdd.host.errors import FailureReason, HostError
 from rdd.runtime import Condition, Context, Result
 from rdd.vm.errors import StartFailed
+from rdd.vm.idle.settings import IdleSettings
 from rdd.vm.instance_dir import InstanceStatus
 from rdd.vm.lifecycle.observation import Observation, Phase
 from rdd.vm.problem import ADDRESS_IN_USE, AGENT_HUNG, ENGINE_HUNG, GUEST_HUNG
@@ -63,6 +64,7 @@ class PowerControl:
             if (result := await self._take_outcome(vm_pass)) is not None:
                 return result
         await self._apply_template(vm_pass)
+        await self._apply_idle(vm_pass)
         seen = self._machines.phase(vm_pass.name)
         if seen.phase is Phase.STOPPING:
             return self._wait_for_stop(vm_pass, seen)
@@ -98,6 +100,20 @@ class PowerControl:
         status, version = vm_pass.vm.status, vm_pass.desired[0]
         if not status.restart_needed and status.observed_template_resource_version != version:
             await vm_pass.write_status(members={"observedTemplateResourceVersion": version})
+
+    async def _apply_idle(self, vm_pass: ReconcilePass) -> None:
+        """Pass the settings of idle detection to the host agent; no restart is needed."""
+        idle = vm_pass.vm.spec.idle
+        settings = IdleSettings(
+            action=idle.action,
+            after_s=idle.after_seconds,
+            cpu_percent=idle.cpu_percent,
+            network_bytes_per_s=idle.network_bytes_per_second,
+        )
+        try:
+            vm_pass.idle_problem = await self._machines.set_idle(vm_pass.name, settings)
+        except HostError as error:
+            vm_pass.problem = vm_pass.problem or f"idle detection is not changed: {error}"
 
     def _is_up(self, name: str) -> bool:
         return self._machines.phase(name).phase in _UP or self._machines.inspect(name) in _ALIVE
@@ -150,10 +166,15 @@ class PowerControl:
                 if seen.degraded or any(problems):
                     errors = list(filter(None, problems))
                     conditions = [reasons.degraded(errors, _degraded_reason(seen))]
+                is_degraded = bool(conditions)
+                paused = reasons.paused(seen.idle, vm_pass.idle_problem)
+                if paused is not None:
+                    conditions.append(paused)
                 await vm_pass.write_status(
                     reasons.STARTED,
                     *conditions,
-                    remove="" if conditions else reasons.DEGRADED,
+                    remove="" if is_degraded else reasons.DEGRADED,
+                    remove_paused=paused is None,
                     observes=True,
                     counts_start=True,
                     members={
@@ -161,6 +182,8 @@ class PowerControl:
                         "resourceLimits": _resource_limits(seen),
                     },
                 )
+                if seen.idle is not None and seen.idle.wants_stop:
+                    await vm_pass.stop_idle()
             case Phase.STOPPED if seen.crashed:
                 return await self._ended(vm_pass, seen)
             case Phase.STOPPED:

@@ -18,9 +18,10 @@ from rdd.runtime.conditions import (
     conditions_of,
     find_condition,
 )
+from rdd.vm.idle.report import IdleReport
 from rdd.vm.problem import AGENT_HUNG, ENGINE_HUNG, GUEST_HUNG
 
-CREATED, RUNNING, DEGRADED = "Created", "Running", "Degraded"
+CREATED, RUNNING, DEGRADED, PAUSED = "Created", "Running", "Degraded", "Paused"
 
 REASONS: Final = ReasonTable(
     Reason(CREATED, "Unknown", "Pending", "Reconciliation in progress",
@@ -45,6 +46,16 @@ REASONS: Final = ReasonTable(
            "the guest runs and does not respond; ends when it responds again"),
     Reason(DEGRADED, "True", AGENT_HUNG, FORWARDED,
            "the host agent is stopped or its event loop is blocked; the other conditions are old"),
+    Reason(PAUSED, "True", "Idle", FORWARDED,
+           "nothing in the machine runs; the first byte of a client wakes it"),
+    Reason(PAUSED, "False", "Awake", FORWARDED,
+           "the machine runs; the message has what woke it up, or what keeps it awake"),
+    Reason(PAUSED, "False", "StopRequested", FORWARDED,
+           "the machine is idle and is about to be stopped"),
+    Reason(PAUSED, "False", "NotSupported", FORWARDED,
+           "the action of spec.idle is impossible here; nothing happens to an idle machine"),
+    Reason(PAUSED, "False", "PauseFailed", FORWARDED,
+           "the last attempt failed; the next one follows after the next idle time"),
 )  # fmt: skip
 
 PENDING = REASONS.condition(CREATED, "Pending")
@@ -80,6 +91,33 @@ def stop_failed(message: str) -> Condition:
 
 def degraded(errors: Sequence[str], reason: str = "Degraded") -> Condition:
     return REASONS.condition(DEGRADED, reason, "\n".join(errors))
+
+
+def paused(report: IdleReport | None, problem: str) -> Condition | None:
+    """Return the condition for the report of a host agent; None without idle detection.
+
+    `problem` is why idle detection has no effect at all.
+    """
+    if problem:
+        return REASONS.condition(PAUSED, "NotSupported", problem)
+    if report is None or not report.action:
+        return None
+    fallback = f"; {report.problem}" if report.problem else ""
+    if report.paused_since:
+        message = f"paused since {report.paused_since}: {report.cause}{fallback}"
+        return REASONS.condition(PAUSED, "Idle", message)
+    if report.wants_stop:
+        return REASONS.condition(PAUSED, "StopRequested", report.cause)
+    if report.action == "none":
+        return REASONS.condition(PAUSED, "NotSupported", report.problem)
+    texts = [
+        f"woken up at {report.woken_at} by {report.cause}" if report.woken_at else "",
+        f"kept awake: {report.awake_because}" if report.awake_because else "",
+        report.problem,
+    ]
+    message = "; ".join(filter(None, texts)) or "it has not been idle yet"
+    reason = "PauseFailed" if report.has_failed else "Awake"
+    return REASONS.condition(PAUSED, reason, message)
 
 
 def condition_of(vm: LimaVM, type_: str) -> Object | None:

@@ -9,7 +9,7 @@ from rdd.client import Client
 from rdd.controllers.lima.limavm.backoff import AttemptBackoff
 from rdd.controllers.lima.limavm.status import LimaVMStatusWriter
 from rdd.kinds.limavm import LimaVM
-from rdd.runtime import Condition, ObjectKey, resource_of
+from rdd.runtime import Condition, ObjectKey, controller_of, resource_of
 
 
 class VmState:
@@ -57,6 +57,8 @@ class ReconcilePass:
         """The ConfigMap with the template, once the instance exists."""
         self.problem = ""
         """A problem that does not keep the machine from running."""
+        self.idle_problem = ""
+        """Why idle detection has no effect."""
 
     @property
     def annotations(self) -> Mapping[str, str]:
@@ -71,6 +73,15 @@ class ReconcilePass:
     async def write_status(self, *conditions: Condition, **changes: Any) -> None:
         """Write conditions and other members of the status; see `LimaVMStatusWriter.write`."""
         self.vm = await self.status.write(self.vm, *conditions, **changes)
+
+    async def stop_idle(self) -> None:
+        """Stop an idle machine on request of its host agent; an App does that for its own."""
+        if controller_of(self.vm.raw) is None:
+            patch = {"spec": {"running": False}}
+            changed = await self._client.patch(
+                resource_of(LimaVM), self.name, patch, namespace=self.key.namespace
+            )
+            self.vm = LimaVM.of(changed)
 
     async def remove_annotation(self, annotation: str) -> None:
         changed = await self._client.patch(

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rdd.api.types import Object
-from rdd.controllers.lima.limavm.reasons import CREATED, DEGRADED, RUNNING, STARTED
+from rdd.controllers.lima.limavm.reasons import CREATED, DEGRADED, PAUSED, RUNNING, STARTED
 from rdd.host.errors import HostError
 from rdd.kinds.limavm import LimaVM
 from rdd.runtime import Condition, Context, StatusWriter, conditions_of, record_transition
@@ -28,12 +28,15 @@ class LimaVMStatusWriter:
         vm: LimaVM,
         *conditions: Condition,
         remove: str = "",
+        remove_paused: bool = False,
         observes: bool = False,
         counts_start: bool = False,
         failure: HostError | None = None,
         members: Mapping[str, Any] | None = None,
     ) -> LimaVM:
         """Set conditions, remove the one of type `remove`, and return the LimaVM.
+
+        The condition Paused is also removed when the machine does not run.
 
         `observes` sets the observed generation to that of `vm`. `counts_start` increments the
         restart count in the write that changes the machine to Started. `failure` is the
@@ -57,8 +60,13 @@ class LimaVMStatusWriter:
                 derived["observedGeneration"] = max(generation, status.get("observedGeneration", 0))
             return {**derived, **(members or {})}
 
+        removed = {remove} - {""}
+        if any(found.type == RUNNING and found.status != "True" for found in conditions):
+            removed.add(PAUSED)
+        if remove_paused:
+            removed.add(PAUSED)
         written = await self._writer.write(
-            vm.raw, *conditions, remove=(remove,) if remove else (), members=derive
+            vm.raw, *conditions, remove=sorted(removed), members=derive
         )
         return LimaVM.of(written)
 

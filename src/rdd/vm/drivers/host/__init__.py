@@ -70,6 +70,11 @@ class HostProvider:
 
         await cleanup(directory)
 
+    def thaw(self, directory: InstanceDirectory) -> None:
+        from rdd.vm.drivers.host.teardown import thaw
+
+        thaw(directory)
+
     def missing_kubernetes(self, release: str, environment: Mapping[str, str]) -> str:
         from rdd.vm.drivers.host.k3s import missing_k3s
 

@@ -19,6 +19,7 @@ from rdd.host.files import remove
 from rdd.host.processes import own_identity
 from rdd.vm.drivers.host import teardown
 from rdd.vm.drivers.host.availability import engine_availability
+from rdd.vm.drivers.host.idle_detection.machine import HostIdle, unobservable
 from rdd.vm.drivers.host.paths import NAME, MachinePaths
 from rdd.vm.drivers.host.services import (
     DOCKER_SOCKET,
@@ -50,6 +51,10 @@ from rdd.vm.forwarding.sockets import (
     listen_unix,
 )
 from rdd.vm.forwarding.streams import StreamRelay
+from rdd.vm.idle.activity import Activity
+from rdd.vm.idle.connections import PortObserver
+from rdd.vm.idle.load import Loads
+from rdd.vm.idle.settings import IdleAction
 from rdd.vm.problem import ADDRESS_IN_USE, ENGINE_HUNG
 from rdd.vm.process_files import write_pid_file
 
@@ -81,7 +86,7 @@ class HostEngine(MachineLifecycle, Protocol):
 
 
 class HostDriver:
-    """Implements `Driver`."""
+    """Implements `Driver` and `Pausable`."""
 
     def __init__(self, context: DriverContext) -> None:
         environment = with_engine(context.environment, context.template)
@@ -89,6 +94,9 @@ class HostDriver:
         self._paths = MachinePaths(context.directory)
         self._engine_name = engine_of(context.template)
         self._engine: HostEngine | None = self._make_engine()
+        self._idle_problem = unobservable(self._engine_name)
+        self._idle = None if self._idle_problem else HostIdle(context, self._paths)
+        self._activity: Activity | None = None
         self._relays: dict[Forward, StreamRelay | DatagramRelay] = {}
         self._port = _reserve_port(context.template.ssh.local_port)
 
@@ -152,7 +160,11 @@ class HostDriver:
             )
 
     async def adopt(self) -> bool:
-        return self._engine is not None and await self._engine.adopt()
+        if self._engine is None or not await self._engine.adopt():
+            return False
+        if self._idle is not None:
+            self._idle.restore()
+        return True
 
     def requirements(self) -> Sequence[Requirement]:
         """Return the requirement that the engine responds."""
@@ -178,12 +190,16 @@ class HostDriver:
 
     async def stop(self, *, grace_s: float) -> None:
         try:
+            if self._idle is not None:
+                await self._idle.close(is_final=True)
             if self._engine is not None:
                 await self._engine.stop(grace_s=grace_s)
         finally:
             self._release()
 
     async def detach(self) -> None:
+        if self._idle is not None:
+            await self._idle.close(is_final=False)
         if self._engine is not None:
             await self._engine.detach()
         self._release()
@@ -211,6 +227,38 @@ class HostDriver:
         if self._engine is not None:
             await self._engine.serve_publications(publisher)
 
+    # -- idle detection
+
+    def idle_problem(self, action: IdleAction) -> str:
+        return self._idle_problem if self._idle is None else self._idle.problem(action)
+
+    def suspend_problem(self) -> str:
+        return "the driver host has no guest whose memory could be saved"
+
+    async def observe(self, activity: Activity, *, is_needed: bool) -> None:
+        self._activity = activity
+        if self._idle is not None:
+            await self._idle.observe(activity, is_needed=is_needed)
+
+    async def loads(self) -> Loads:
+        assert self._idle is not None
+        return await self._idle.loads()
+
+    async def kept_awake(self) -> Sequence[str]:
+        assert self._idle is not None
+        return await self._idle.kept_awake()
+
+    async def pause(self) -> None:
+        assert self._idle is not None
+        await self._idle.pause()
+
+    async def resume(self) -> None:
+        if self._idle is not None:
+            self._idle.resume()
+        await asyncio.sleep(0)
+
+    # -- forwards
+
     async def open_forward(self, forward: Forward) -> None:
         """Open a forward from this host into the network of the engine."""
         if forward.reverse:
@@ -235,16 +283,29 @@ class HostDriver:
 
     def _relay(self, forward: Forward) -> StreamRelay | DatagramRelay:
         dial = self._engine.dial if self._engine is not None else _dial_host
+        activity, address = self._activity, str(forward.host)
         if forward.host.socket:
             path = Path(forward.host.socket)
             _make_parent(path)
             listener = listen_unix(path)
-            return StreamRelay(listener, partial(dial, forward.guest, socket.SOCK_STREAM))
+            return StreamRelay(
+                listener,
+                partial(dial, forward.guest, socket.SOCK_STREAM),
+                lambda: PortObserver(activity, address) if activity else None,
+            )
         if forward.protocol == "udp":
             bound = listen_inet(forward.host, datagrams=True)
-            return DatagramRelay(bound, partial(dial, forward.guest, socket.SOCK_DGRAM))
+            return DatagramRelay(
+                bound,
+                partial(dial, forward.guest, socket.SOCK_DGRAM),
+                observed=lambda: activity.touch(f"a client of {address}") if activity else None,
+            )
         listener = listen_inet(forward.host)
-        return StreamRelay(listener, partial(dial, forward.guest, socket.SOCK_STREAM))
+        return StreamRelay(
+            listener,
+            partial(dial, forward.guest, socket.SOCK_STREAM),
+            lambda: PortObserver(activity, address) if activity else None,
+        )
 
     async def close_forward(self, forward: Forward) -> None:
         relay = self._relays.pop(forward, None)

@@ -14,7 +14,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-from rdd.host.cgroups import Layout, remove_group
+from rdd.host.cgroups import Freezer, Layout, remove_group
 from rdd.host.errors import HostError
 from rdd.host.exits import ended_within
 from rdd.host.files import remove
@@ -24,6 +24,7 @@ from rdd.vm.drivers.host.commands import find
 from rdd.vm.drivers.host.paths import MachinePaths
 from rdd.vm.drivers.host.state import HostMachineState
 from rdd.vm.forwarding.sockets import listening_process
+from rdd.vm.idle.docker_paths import own_socket, raw_socket
 from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.process_files import live_process
 
@@ -36,11 +37,18 @@ async def cleanup(directory: InstanceDirectory) -> None:
     state = HostMachineState.read(paths.state_file)
     process = live_process(paths.pid_file, paths.identity_file)
     if process is not None and process.pid != os.getpid():
+        thaw(directory)
         await end(process)
     if state is not None or paths.pid_file.exists():
         problems = await asyncio.to_thread(_remove_all, paths, state)
         if problems:
             raise HostError("; ".join(problems))
+
+
+def thaw(directory: InstanceDirectory) -> None:
+    """Let a paused machine run: a frozen process of version 1 does not even die."""
+    with contextlib.suppress(HostError):
+        Freezer(Layout.read(os.environ), MachinePaths(directory).cgroup).thaw()
 
 
 async def end(process: Identity) -> None:
@@ -83,6 +91,8 @@ def _remove_network(paths: MachinePaths, state: HostMachineState | None) -> None
 def _remove_sockets(state: HostMachineState | None) -> None:
     for text in state.sockets if state is not None else ():
         path = Path(text)
+        for other in (own_socket(path), raw_socket(path)):
+            remove(other)
         if path.is_socket() and listening_process(path) is None:
             remove(path)
 

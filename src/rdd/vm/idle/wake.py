@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wakes a paused machine before something enters it that its host agent does not see."""
+
+from rdd.host.errors import HostError
+from rdd.vm.agent import client
+from rdd.vm.instance_dir import InstanceDirectory
+
+WAKE_S = 30.0
+
+
+async def wake(directory: InstanceDirectory) -> None:
+    """Wake a machine, and return when it runs; a no-op if it is not paused. Raises HostError."""
+    if not directory.paused.exists():
+        return
+    try:
+        await client.wake(directory.ha_sock, timeout_s=WAKE_S)
+    except client.NoAnswer as error:
+        raise HostError(
+            f'machine "{directory.name}" is paused, and its host agent does not wake it up: {error}'
+        ) from error

@@ -108,6 +108,39 @@ def test_port_in_use_is_never_reported_as_published(desktop: Desktop) -> None:
     desktop.docker("rm", "-f", "web")
 
 
+def test_port_that_another_program_took_over(desktop: Desktop) -> None:
+    """The host agent is killed, and a program listens before its successor does."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    words = ("run", "-d", "--name", "web", "-p", f"127.0.0.1:{port}:80", "tools")
+    desktop.docker(*words, "/bin/httpd", "-f", "-p", "80", "-h", "/www")
+    desktop.passed("ports")
+    daemon = desktop.world.pid()
+    os.kill(daemon, signal.SIGSTOP)  # it would start the successor at once
+    try:
+        os.kill(int((desktop.world.instance.lima_home / "rd" / "ha.pid").read_text()), 9)
+        with _server_on(port):
+            os.kill(daemon, signal.SIGCONT)
+            assert f":{port}" in desktop.paste(desktop.failed("ports", "NotForwarded"))
+            assert desktop.world.rdd("status", "-o", "json").json()["ports"] == []
+    finally:
+        os.kill(daemon, signal.SIGCONT)
+    desktop.passed("ports")
+    desktop.docker("rm", "-f", "web")
+
+
+def _server_on(port: int) -> socket.socket:
+    found: list[socket.socket] = []
+
+    def is_bound() -> bool:
+        with contextlib.suppress(OSError):
+            found.append(socket.create_server(("127.0.0.1", port)))
+        return bool(found)
+
+    eventually(is_bound, f"port {port} to be free")
+    return found[0]
+
+
 def test_mounted_folder_that_the_guest_does_not_share(desktop: Desktop, tmp_path: Path) -> None:
     facts = _facts_of_guest(desktop, tmp_path)
     assert engine_checks.mounts(facts).reason == "Shared"

@@ -48,6 +48,8 @@ QUARANTINE_FILE = "quarantine.json"  # names of damaged objects, while there are
 VERSION_FILE = "version"  # of the last daemon that opened the database
 
 TRASH_DIR = "rdd-trash"  # beside the directories of instances
+SNAPSHOT_DIR = "rdd-snapshots"  # beside the directories of instances; one directory for each
+HOME_SNAPSHOT_DIR = ".rdd-snapshots"  # on the file system of the short directory, if it differs
 HOME_TRASH_DIR = ".rdd-trash"  # if that is on another file system than the short directory
 
 # In the short directory
@@ -270,6 +272,14 @@ class Instance:
     def trash_dirs(self) -> tuple[Path, Path]:
         """Return the directories of the trash, which all instances share, mode 0700."""
         return self.dir.parent / TRASH_DIR, self.home / HOME_TRASH_DIR
+
+    @property
+    def snapshot_dirs(self) -> tuple[Path, Path]:
+        """Return the directories of this instance's snapshots, which outlive it, mode 0700."""
+        return (
+            self.dir.parent / SNAPSHOT_DIR / self.suffix,
+            self.home / HOME_SNAPSHOT_DIR / self.suffix,
+        )
 
     @property
     def quarantine_file(self) -> Path:

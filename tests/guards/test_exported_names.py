@@ -73,6 +73,7 @@ def test_instance() -> None:
         "quarantine_file",
         "record_file",
         "short_dir",
+        "snapshot_dirs",
         "suffix",
         "system",
         "tls_dir",

@@ -19,7 +19,7 @@ ENGINE_PREFIX = f"engine.{DOMAIN}"
 MACHINE_GROUPS = frozenset({APP_GROUP, CONTAINERS_GROUP, LIMA_GROUP})
 """Groups whose objects stand for things of one machine."""
 MACHINE_RESOURCES = frozenset(
-    {(RDD_GROUP, "checkouts"), (RDD_GROUP, "resources"), (RDD_GROUP, "urlmonitors")}
+    (RDD_GROUP, plural) for plural in ("checkouts", "resources", "snapshots", "urlmonitors")
 )
 """Further resources of that kind."""
 VERSION = "v1alpha1"
@@ -98,6 +98,22 @@ DELETION_GRACE = f"{LIMA_GROUP}/deletionGracePeriodSeconds"
 
 RESTORE_FROM = f"{LIMA_GROUP}/restoreFrom"
 """On a LimaVM, or an App that creates one: the entry of the trash that becomes its instance."""
+
+RESTORE_SNAPSHOT_PREFIX = "snapshot:"
+"""Before the name of a Snapshot in RESTORE_FROM: that becomes the instance, not an entry of the
+trash."""
+
+HOLD = f"{LIMA_GROUP}/hold"
+"""On a LimaVM: it is stopped and does not start while this is there; the value is who holds it."""
+
+SNAPSHOT_CONTENT = f"{RDD_GROUP}/content"
+"""On a new Snapshot: the id of content that is on disk already, by an import or a reset."""
+
+SNAPSHOT_RESTORE = f"{RDD_GROUP}/restoreRequested"
+"""On a Snapshot: restore it; the value identifies the request in the status."""
+
+SNAPSHOT_RESTORE_AS = f"{RDD_GROUP}/restoreAs"
+"""Beside SNAPSHOT_RESTORE: the name of a LimaVM to create from it."""
 
 SKIP_TRASH = f"{LIMA_GROUP}/skipTrash"
 """On a LimaVM or the App: what a reset or a deletion removes is not kept in the trash."""

@@ -55,6 +55,7 @@ ENTRIES: tuple[ControllerEntry, ...] = (
     ControllerEntry("kubernetes", APP, "rdd.controllers.app.kubernetes:kubernetes", needs=("app",)),
     ControllerEntry("diagnostics", APP, "rdd.controllers.app.diagnostics.controller:diagnostics"),
     ControllerEntry("limavm", LIMA, "rdd.controllers.lima.limavm:limavm"),
+    ControllerEntry("snapshot", LIMA, "rdd.controllers.lima.snapshot:snapshot", needs=("limavm",)),
     ControllerEntry(
         "engine", CONTAINERS, "rdd.controllers.containers.engine:engine", needs=_MIRRORS
     ),

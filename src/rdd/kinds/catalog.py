@@ -30,6 +30,7 @@ from rdd.kinds.limavm import LimaVM
 from rdd.kinds.network import Network, NetworkCreateRequest
 from rdd.kinds.notary import Notary
 from rdd.kinds.resource import Checkout, Resource
+from rdd.kinds.snapshot import Snapshot
 from rdd.kinds.urlmonitor import URLMonitor
 from rdd.kinds.volume import Volume, VolumeCreateRequest
 
@@ -57,6 +58,7 @@ _OF_CONTROLLERS: dict[str, Kinds] = {
     "hostinfo": (HostInfo,),
     "resource": (Resource, Checkout),
     "urlmonitor": (URLMonitor,),
+    "snapshot": (Snapshot,),
 }
 
 ALL: Kinds = tuple(kind for kinds in _OF_CONTROLLERS.values() for kind in kinds)

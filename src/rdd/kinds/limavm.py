@@ -82,6 +82,10 @@ class LimaVMStatus(Struct):
     failure: Failure | None = field(
         "Why the creation or the start failed, if only the user can help.", default=None
     )
+    held_by: str = field(
+        "Who keeps the virtual machine stopped, such as a Snapshot that is being made.",
+        default=UNSET,
+    )
     restart_count: int = field(
         "Number of starts of the virtual machine.", default=UNSET, schema=constraints.INT32
     )

@@ -8,6 +8,7 @@ volumes, and the local volumes of the cluster, are kept. The disk of a guest is 
 
 import logging
 from collections.abc import Mapping
+from pathlib import Path
 
 from rdd.host.errors import HostError
 from rdd.host.trash import Trash
@@ -60,6 +61,23 @@ class MachineTrash:
             return False
         return entry is not None
 
+    def keep_replaced(self, path: Path, name: str) -> bool:
+        """Move the directory of a machine that a snapshot replaced to the trash.
+
+        False if it cannot be kept. Raises HostError.
+        """
+        replaced = InstanceDirectory(path)
+        entry = self._trash.add(
+            {item_of(name): path},
+            instance=self._suffix,
+            kind=MACHINE,
+            name=name,
+            without=[f"{item_of(name)}/{secret}" for secret in _secret_paths(replaced)],
+            details={"driver": _driver_of(replaced)},
+        )
+        self._trash.purge()
+        return entry is not None
+
     def restore(self, directory: InstanceDirectory, entry_id: str) -> None:
         """Move the machine of an entry to an instance directory. Raises HostError."""
         entry = self._trash.find(entry_id)
@@ -77,10 +95,14 @@ def item_of(name: str) -> str:
 def secrets_of(directory: InstanceDirectory) -> list[str]:
     """Return the paths in an entry that must not be kept."""
     root = item_of(directory.name)
-    found = [f"{root}/{path}" for path in WITHOUT]
+    return [f"{root}/{path}" for path in _secret_paths(directory)]
+
+
+def _secret_paths(directory: InstanceDirectory) -> list[str]:
+    found = list(WITHOUT)
     for pattern in _AGENT_KEYS:
         for path in (directory.path / "k3s" / "agent").glob(pattern):
-            found.append(f"{root}/{path.relative_to(directory.path)}")
+            found.append(str(path.relative_to(directory.path)))
     return found
 
 

@@ -44,6 +44,8 @@ from rdd.vm.lifecycle.start import (
 from rdd.vm.lifecycle.stop import clean_up
 from rdd.vm.lifecycle.timeouts import Timeouts
 from rdd.vm.machine_trash import MachineTrash
+from rdd.vm.snapshots.machine import create_from
+from rdd.vm.snapshots.store import SnapshotStore
 from rdd.vm.template import HostFacts, TemplateError, validate
 
 __all__ = [
@@ -79,8 +81,10 @@ class Machines:
         version: str = "",
         timeouts: Timeouts | None = None,
         trash: MachineTrash | None = None,
+        snapshots: SnapshotStore | None = None,
     ) -> None:
         self.home = home
+        self._snapshots = snapshots
         self._trash = trash
         self.timeouts = timeouts or Timeouts()
         self._agent_command = tuple(agent_command)
@@ -144,11 +148,28 @@ class Machines:
         """Create an instance from an entry of the trash. Raises InvalidName, HostError."""
         machine = self._machine(name)
         async with machine.lock:
-            if self._trash is None:
-                raise HostError("there is no trash")
             if machine.directory.exists():
                 raise MachineExists(f'machine "{name}" already exists')
+            if self._trash is None:
+                raise HostError("there is no trash")
             await asyncio.to_thread(self._trash.restore, machine.directory, entry_id)
+
+    async def restore_snapshot(self, name: str, snapshot: str) -> None:
+        """Create an instance from a machine in a snapshot: `SNAPSHOT`, or `SNAPSHOT/MACHINE`.
+
+        Cancellable. Raises InvalidName, HostError, and then leaves nothing behind.
+        """
+        machine = self._machine(name)
+        async with machine.lock:
+            if machine.directory.exists():
+                raise MachineExists(f'machine "{name}" already exists')
+            if self._snapshots is None:
+                raise HostError("there are no snapshots")
+            snapshot, _, saved = snapshot.partition("/")
+            found = await asyncio.to_thread(self._snapshots.find, snapshot)
+            if found is None:
+                raise HostError(f'there is no snapshot "{snapshot}"')
+            await create_from(found, saved or name, machine.directory)
 
     def write_template(self, name: str, text: str) -> None:
         """Replace the template of an instance; takes effect with the next start.

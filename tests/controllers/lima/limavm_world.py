@@ -183,6 +183,10 @@ class FakeMachines:
         self._fail("restore")
         self.home.directory(name).path.mkdir(parents=True)
 
+    async def restore_snapshot(self, name: str, snapshot: str) -> None:
+        self.calls.append(("restore_snapshot", name, snapshot))
+        self.home.directory(name).path.mkdir(parents=True)
+
     async def delete(
         self,
         name: str,

@@ -10,7 +10,7 @@ from rdd.controllers.catalog import ControllerEntry
 GROUPS: dict[str, set[str]] = {
     "RDD_CONTROLLER": {"notary", "configmapreplicaset", "hostinfo"},
     "APP_CONTROLLER": {"app", "demo", "k3s-versions", "kubernetes", "diagnostics"},
-    "LIMA_CONTROLLER": {"limavm"},
+    "LIMA_CONTROLLER": {"limavm", "snapshot"},
     "CONTAINERS_CONTROLLER": {
         "engine",
         "container",

@@ -89,6 +89,7 @@ DEFINITIONS = {
     "app": {f"apps.{APP}"},
     "demo": {f"demos.{APP}"},
     "limavm": {f"limavms.{LIMA}"},
+    "snapshot": {f"snapshots.{RDD}"},
     "container": {f"containers.{CONTAINERS}", f"containercreaterequests.{CONTAINERS}"},
     "containernamespace": {f"containernamespaces.{CONTAINERS}"},
     "image": {

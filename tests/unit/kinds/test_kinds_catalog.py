@@ -23,7 +23,7 @@ def subclasses(of: type[Kind]) -> set[type[Kind]]:
 
 def test_catalog_has_every_kind_once() -> None:
     assert sorted(catalog.ALL, key=str) == sorted(subclasses(Kind), key=str)
-    assert len(catalog.ALL) == 23
+    assert len(catalog.ALL) == 24
 
 
 def test_every_kind_is_installed_by_one_controller_and_by_the_mock() -> None:
@@ -49,6 +49,7 @@ def test_every_kind_is_installed_by_one_controller_and_by_the_mock() -> None:
         "hostinfo": ["hostinfos"],
         "resource": ["resources", "checkouts"],
         "urlmonitor": ["urlmonitors"],
+        "snapshot": ["snapshots"],
         "mock": [kind.plural for kind in catalog.ALL],
     }
 

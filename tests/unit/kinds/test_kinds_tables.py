@@ -41,6 +41,7 @@ from rdd.kinds.limavm import LimaVM
 from rdd.kinds.network import Network, NetworkCreateRequest
 from rdd.kinds.notary import Notary
 from rdd.kinds.resource import Checkout, Resource
+from rdd.kinds.snapshot import Snapshot
 from rdd.kinds.urlmonitor import URLMonitor
 from rdd.kinds.volume import Volume, VolumeCreateRequest
 
@@ -189,6 +190,7 @@ TABLES: dict[type[Kind], Table] = {
         "status.observedTemplateResourceVersion": "string",
         "status.restartNeeded": "boolean",
         "status.restartCount": "integer/int32",
+        "status.heldBy": "string",
         **LIMITS,
         **FAILURE,
         "status.unavailablePorts": "[]integer",
@@ -453,6 +455,32 @@ TABLES: dict[type[Kind], Table] = {
         "status.localPath": "string",
         **conditions(),
     },
+    Snapshot: {
+        "": "object rule[size(self.metadata.name) <= 63 → "
+        "the name of a Snapshot has at most 63 characters]",
+        "spec": "object!",
+        "spec.scope": "object! rule[self == oldSelf → "
+        "the scope of a snapshot cannot change; create another one] "
+        "rule[(self.kind == 'LimaVM') == (has(self.name) && self.name != '') → "
+        "a name is required for LimaVM, and for nothing else] "
+        "rule[self.kind == 'LimaVM' || !has(self.__namespace__) → "
+        "only a LimaVM has a namespace]",
+        "spec.scope.kind": "string! <App LimaVM>",
+        "spec.scope.name": "string",
+        "spec.scope.namespace": "string",
+        "spec.description": "string",
+        "status": "object",
+        "status.creationTime": "string/date-time",
+        "status.size": "integer/int64",
+        "status.method": "string",
+        "status.machines": "[]string",
+        "status.path": "string",
+        "status.progress": "string",
+        "status.copiedBytes": "integer/int64",
+        "status.totalBytes": "integer/int64",
+        "status.restoreRequest": "string",
+        **conditions(),
+    },
 }
 
 _SHOWN = {"type", "format", "properties", "items", "additionalProperties", "required"}
@@ -700,6 +728,23 @@ OVERVIEW: dict[type[Kind], tuple[Any, ...]] = {
             ("Last Change", "date", ".status.lastChange"),
         ),
         *([], "urlmonitor"),
+    ),
+    Snapshot: (
+        *(RDD, "snapshots", "Cluster", [], []),
+        [
+            *columns(
+                ("Scope", "string", ".spec.scope.kind"),
+                ("Of", "string", ".spec.scope.name"),
+                ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status'),
+                ("Size", "integer", ".status.size", "byte"),
+                ("Created", "date", ".status.creationTime"),
+            ),
+            *wide(
+                ("Description", "string", ".spec.description"),
+                ("Message", "string", '.status.conditions[?(@.type=="Ready")].message'),
+            ),
+        ],
+        *([], "snapshot"),
     ),
 }
 

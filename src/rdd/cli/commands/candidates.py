@@ -134,6 +134,14 @@ def _machines(call: Call, words: Words) -> Iterator[Candidate]:
             yield name, "machine"
 
 
+def _snapshots(call: Call, words: Words) -> Iterator[Candidate]:
+    from rdd.cli.commands.snapshot.object import store_of
+
+    for entry in store_of(call).entries():
+        if entry.name not in words.before:
+            yield entry.name, entry.manifest.description or entry.manifest.scope.get("kind", "")
+
+
 def _cached(call: Call, words: Words) -> Iterator[Candidate]:
     from rdd.cli.commands.cache.entries import cache_of
 
@@ -233,6 +241,7 @@ _SOURCES: dict[str, Callable[[Call, Words], Iterable[Candidate]]] = {
     "machines": _machines,
     "properties": _properties,
     "tools": _tools,
+    "snapshots": _snapshots,
     "trash": _trash,
     "volumes": _volumes,
 }

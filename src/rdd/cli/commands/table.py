@@ -12,6 +12,7 @@ from rdd.cli.commands.disk.table import DISK
 from rdd.cli.commands.engine.table import ENGINE_COMMANDS
 from rdd.cli.commands.limavm.table import LIMAVM
 from rdd.cli.commands.service.table import SERVICE
+from rdd.cli.commands.snapshot.table import SNAPSHOT
 from rdd.cli.commands.tools.table import TOOLS, UPDATE
 from rdd.cli.commands.trash.table import TRASH
 from rdd.cli.framework.types import Command, Flag, Group
@@ -146,6 +147,7 @@ ROOT = Group(
         LIMAVM,
         SERVICE,
         TOOLS,
+        SNAPSHOT,
         TRASH,
         UPDATE,
         Command(

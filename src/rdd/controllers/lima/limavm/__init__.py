@@ -53,6 +53,7 @@ def limavm(env: ControllerEnvironment) -> Controller:
         from rdd.host.trash import Trash
         from rdd.vm.machine_trash import MachineTrash
         from rdd.vm.machines import Machines
+        from rdd.vm.snapshots.store import SnapshotStore
         from rdd.vm.template import HostFacts
 
         return Machines(
@@ -63,6 +64,7 @@ def limavm(env: ControllerEnvironment) -> Controller:
             facts=HostFacts.gather(env.home),
             version=env.version,
             trash=MachineTrash(Trash(env.instance.trash_dirs), env.instance.suffix),
+            snapshots=SnapshotStore(env.instance.snapshot_dirs),
         )
 
     return controller(env, make_machines)

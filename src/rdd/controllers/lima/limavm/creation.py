@@ -98,7 +98,12 @@ class InstanceCreation:
         except TemplateError as error:
             return await self._failed(vm_pass, str(error))
         if entry := vm_pass.annotations.get(names.RESTORE_FROM):
-            work = self._machines.restore(name, entry)
+            snapshot = entry.removeprefix(names.RESTORE_SNAPSHOT_PREFIX)
+            work = (
+                self._machines.restore(name, entry)
+                if snapshot == entry
+                else self._machines.restore_snapshot(name, snapshot)
+            )
             self._operations.start(name, "create", work, vm_pass.desired)
             return Result.done()
         state, key = vm_pass.state, vm_pass.key

@@ -83,6 +83,9 @@ class VmEnvironment(Protocol):
     async def restore(self, name: str, entry_id: str) -> None:
         """Create an instance from an entry of the trash. Raises HostError."""
 
+    async def restore_snapshot(self, name: str, snapshot: str) -> None:
+        """Create an instance from a snapshot. Raises HostError."""
+
     async def drain(self, *, budget_s: float) -> None:
         """Stop all machines concurrently."""
 

@@ -12,9 +12,9 @@
 | stopped | stopped | report it |
 
 A machine that is adopted and ran before is not reported as starting: its users keep working.
-A pending restart or reset comes first. A machine that does not come up, or does not stay up,
-is retried with exponential backoff; the condition has the reason and the last lines of its
-log. One that ran for a while is retried at once.
+A hold comes first, then a pending restart or reset. A machine that does not come up, or does not
+stay up, is retried with exponential backoff; the condition has the reason and the last lines of
+its log. One that ran for a while is retried at once.
 """
 
 import asyncio
@@ -63,13 +63,19 @@ class PowerControl:
                 return Result.done()
             if (result := await self._take_outcome(vm_pass)) is not None:
                 return result
-        await self._apply_template(vm_pass)
-        await self._apply_idle(vm_pass)
+        holder = vm_pass.annotations.get(names.HOLD, "")
+        if not holder:
+            if vm_pass.vm.status.held_by:
+                await vm_pass.write_status(members={"heldBy": None})
+            await self._apply_template(vm_pass)
+            await self._apply_idle(vm_pass)
         seen = self._machines.phase(vm_pass.name)
         if seen.phase is Phase.STOPPING:
             return self._wait_for_stop(vm_pass, seen)
         if vm_pass.state.stop_reason and self._machines.inspect(vm_pass.name) in _ALIVE:
             return await self._stop_failed(vm_pass, seen)
+        if holder:
+            return await self._hold(vm_pass, holder)
         if names.RESET_REQUESTED in vm_pass.annotations:
             return await self._reset(vm_pass)
         if not vm_pass.vm.spec.running:
@@ -143,6 +149,18 @@ class PowerControl:
             members={"restartNeeded": None, "observedTemplateResourceVersion": None},
         )
         return Result.requeue(0)
+
+    async def _hold(self, vm_pass: ReconcilePass, holder: str) -> Result:
+        """Keep a machine stopped, whatever is desired, and report it once nothing runs."""
+        if self._is_up(vm_pass.name):
+            return self._stop(vm_pass, "hold")
+        vm_pass.state.reset_run()
+        vm_pass.state.start_backoff.reset()
+        vm_pass.state.stop_backoff.reset()
+        await vm_pass.write_status(
+            reasons.held(holder), remove=reasons.DEGRADED, members={"heldBy": holder}
+        )
+        return Result.done()
 
     # -- desired: running
 
@@ -312,7 +330,9 @@ class PowerControl:
             await self._apply_template(vm_pass)
         return Result.done()
 
-    def _stop(self, vm_pass: ReconcilePass, reason: Literal["stop", "restart", "reset"]) -> Result:
+    def _stop(
+        self, vm_pass: ReconcilePass, reason: Literal["stop", "restart", "reset", "hold"]
+    ) -> Result:
         if retry_s := vm_pass.state.stop_backoff.remaining_s():
             return Result.requeue(retry_s)
         vm_pass.state.stop_reason = reason

@@ -34,6 +34,8 @@ REASONS: Final = ReasonTable(
     Reason(RUNNING, "False", "Starting", "Lima instance is starting", "the guest is booting"),
     Reason(RUNNING, "True", "Started", "Lima instance is running", "the guest is up"),
     Reason(RUNNING, "False", "Stopped", "Lima instance is stopped", "no process is left"),
+    Reason(RUNNING, "False", "Held", "Stopped while it is used by …",
+           "a snapshot is being made or restored; the machine continues afterwards"),
     Reason(RUNNING, "False", "StartFailed", FORWARDED,
            "the machine did not come up or did not stay up; the controller retries"),
     Reason(RUNNING, "False", "StopFailed", FORWARDED,
@@ -83,6 +85,10 @@ def create_failed(message: str) -> Condition:
 
 def start_failed(message: str) -> Condition:
     return REASONS.condition(RUNNING, "StartFailed", message)
+
+
+def held(holder: str) -> Condition:
+    return REASONS.condition(RUNNING, "Held", holder)
 
 
 def stop_failed(message: str) -> Condition:

@@ -23,7 +23,7 @@ class VmState:
         self.create_backoff = AttemptBackoff(clock)
         self.start_backoff = AttemptBackoff(clock)
         self.stop_backoff = AttemptBackoff(clock)
-        self.stop_reason: Literal["", "stop", "restart", "reset"] = ""
+        self.stop_reason: Literal["", "stop", "restart", "reset", "hold"] = ""
         """Why this process is stopping the machine; empty if it is not."""
         self.progress = ""
         """The progress of the creation, for people."""

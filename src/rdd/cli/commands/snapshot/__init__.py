@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands for saved states: `rdd snapshot`."""

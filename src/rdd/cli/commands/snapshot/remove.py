@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`rdd snapshot rm`: remove snapshots with their content."""
+
+import time
+
+from rdd.base.gotext import quote
+from rdd.base.sizes import binary
+from rdd.cli.commands.snapshot.ls import scope_text
+from rdd.cli.commands.snapshot.object import COLLECTION, find
+from rdd.cli.framework.confirm import confirm
+from rdd.cli.framework.connection import connected, follow
+from rdd.cli.framework.errors import TIMED_OUT, CommandError
+from rdd.cli.framework.types import Call
+
+_TIMEOUT_S = 300.0
+
+
+def run(call: Call) -> int:
+    with connected(call, creates=False) as connection:
+        found = [find(connection, name) for name in dict.fromkeys(call.args)]
+        lines = [
+            f"  {obj['metadata']['name']} ({scope_text(obj)}, "
+            f"{binary((obj.get('status') or {}).get('size', 0))})"
+            for obj in found
+        ]
+        confirm(call, ["This removes these and cannot be undone:", *lines])
+        for obj in found:
+            connection.request("DELETE", f"{COLLECTION}/{obj['metadata']['name']}")
+        for obj in found:
+            name, uid = obj["metadata"]["name"], obj["metadata"]["uid"]
+            deadline = time.monotonic() + _TIMEOUT_S
+            for state in follow(connection, COLLECTION, name, deadline=deadline):
+                if state is None or state["metadata"]["uid"] != uid:
+                    break
+            else:
+                raise CommandError(
+                    f"snapshot {quote(name)} is still being removed", exit_code=TIMED_OUT
+                )
+            call.log.info(f"snapshot {quote(name)} has been removed")
+    return 0

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Save a stopped machine, and restore it.
+
+What is saved is its directory without the files of its processes and logs. Where the file system
+shares blocks (reflink) a copy takes no time and no space. Elsewhere the disk of a virtual machine
+gets a snapshot inside of its qcow2 file, and the saved directory a hard link to that file: it
+keeps the snapshot when the machine is deleted. Everything else is copied.
+
+A restore prepares the whole directory beside the machine and exchanges both in one step. Only a
+disk that is still the one with the snapshot inside is reverted in place; that can be repeated.
+"""
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from rdd.fetch.checkout import link_or_copy
+from rdd.host.errors import HostError
+from rdd.host.exchange import exchange
+from rdd.host.files import remove
+from rdd.host.tree_copy import copy_entries, flush, shares_blocks
+from rdd.host.tree_removal import remove_tree
+from rdd.vm.drivers.qemu import disks, files
+from rdd.vm.instance_dir import SOCKET_DIR, TEMPORARY_SUFFIXES, InstanceDirectory
+from rdd.vm.snapshots.manifest import MachineRecord
+from rdd.vm.snapshots.store import StoredSnapshot
+
+RESTORING = ".restoring"  # suffix of the directory that a restore prepares
+_OF_PROCESSES = {SOCKET_DIR, "ha.lock", "host.json", "host.ended", "host.run", "docker-proxy"}
+_IMMUTABLE = (files.IMAGE, files.KERNEL, files.INITRD)
+"""Files that are never written: hard links of the cache."""
+
+Report = Callable[[int], None]
+
+
+def entries_of(directory: Path) -> list[str]:
+    """Return the names of the files and directories that a snapshot saves."""
+    try:
+        found = sorted(path.name for path in directory.iterdir())
+    except OSError as error:
+        raise HostError.from_os(f'list "{directory}"', error) from error
+    return [
+        name
+        for name in found
+        if name not in _OF_PROCESSES
+        and not name.endswith((*TEMPORARY_SUFFIXES, ".log"))
+        and not name.startswith((".rdd-probe-", "ssh."))
+    ]
+
+
+def method_for(directory: InstanceDirectory, root: Path) -> str:
+    """Return how a machine would be saved below `root`: `reflink`, `qcow2` or `copy`. Blocking."""
+    if shares_blocks(directory.path, root):
+        return "reflink"
+    has_disk = directory.driver == "qemu" and (directory.path / files.DISK).exists()
+    same_device = directory.path.stat().st_dev == root.stat().st_dev
+    return "qcow2" if has_disk and same_device else "copy"
+
+
+async def save(
+    directory: InstanceDirectory, target: Path, record: MachineRecord, *, report: Report
+) -> None:
+    """Save a stopped machine to a new directory, as `record` describes. Raises HostError."""
+    _make(target)
+    names = entries_of(directory.path)
+    linked = [name for name in names if name in _IMMUTABLE]
+    if record.method == "qcow2":
+        linked.append(files.DISK)
+        names.remove(files.SUSPENDED) if files.SUSPENDED in names else None
+    copied = [name for name in names if name not in linked]
+    await copy_entries(directory.path, copied, target, report=report)
+    for name in linked:
+        _link(directory.path / name, target / name)
+    if record.method == "qcow2":
+        disk = directory.path / files.DISK
+        if record.tag in [one.name for one in (await disks.inspect(disk)).snapshots]:
+            await disks.delete_snapshot(disk, record.tag)  # left by a crash
+        await disks.create_snapshot(disk, record.tag)
+    await flush(target)
+
+
+async def forget(source: Path, record: MachineRecord) -> None:
+    """Remove from a disk what a snapshot has inside of it. Raises HostError."""
+    disk = source / files.DISK
+    if record.method != "qcow2" or not disk.exists() or disk.stat().st_nlink < 2:
+        return  # the last link: the whole file goes
+    if record.tag in [one.name for one in (await disks.inspect(disk)).snapshots]:
+        await disks.delete_snapshot(disk, record.tag)
+
+
+async def materialize(
+    source: Path, record: MachineRecord, target: Path, *, report: Report
+) -> MachineRecord:
+    """Copy a saved machine to a new directory, independent of all others. Raises HostError.
+
+    Returns the record of the copy: without a snapshot inside of its disk.
+    """
+    _make(target)
+    names = entries_of(source)
+    linked = [name for name in names if name in _IMMUTABLE]
+    copied = [name for name in names if name not in linked]
+    await copy_entries(source, copied, target, report=report)
+    for name in linked:
+        link_or_copy(source / name, target / name)
+    if record.method == "qcow2":
+        disk = target / files.DISK
+        await disks.restore_snapshot(disk, record.tag)
+        for one in (await disks.inspect(disk)).snapshots:
+            if one.name == disks.SUSPEND_TAG:
+                await disks.discard_memory(disk)
+            else:
+                await disks.delete_snapshot(disk, one.name)
+        record = replace(record, method="copy", tag="")
+    await flush(target)
+    return record
+
+
+async def create_from(stored: StoredSnapshot, saved: str, directory: InstanceDirectory) -> None:
+    """Create an instance from a saved machine. Raises HostError, and then leaves nothing behind."""
+    record = stored.manifest.machines.get(saved)
+    if record is None:
+        raise HostError(f'the snapshot "{stored.name}" has no machine "{saved}"')
+    directory.check_socket_paths(record.driver)
+    staging = directory.creation_dir  # a crash leaves this to `lifecycle.delete.sweep`
+    discard(staging)
+    try:
+        await materialize(stored.machine(saved), record, staging, report=lambda _: None)
+        staging.rename(directory.path)
+    except OSError as error:
+        discard(staging)
+        raise HostError.from_os(f'create directory "{directory.path}"', error) from error
+    except BaseException:
+        with contextlib.suppress(HostError):
+            discard(staging)
+        raise
+
+
+async def restore(
+    source: Path, record: MachineRecord, directory: InstanceDirectory, *, report: Report
+) -> Path | None:
+    """Put a stopped machine back into a saved state; it must exist.
+
+    Returns the directory with what was there before, for the caller to keep or remove; None if
+    there is none. Raises HostError, and then nothing has changed. It can be repeated after a
+    crash at any point.
+    """
+    staging = staging_of(directory)
+    if _is_same_disk(source, record, directory):
+        disk = directory.path / files.DISK
+        await disks.restore_snapshot(disk, record.tag)
+        remove(directory.path / files.SUSPENDED)
+        await disks.discard_memory(disk)
+        await _copy_small_files(source, directory.path)
+        return None
+    discard(staging)
+    try:
+        await materialize(source, record, staging, report=report)
+        exchange(staging, directory.path)
+    except BaseException:
+        with contextlib.suppress(HostError):
+            discard(staging)
+        raise
+    return staging
+
+
+def staging_of(directory: InstanceDirectory) -> Path:
+    """Return the directory beside a machine that a restore prepares."""
+    return directory.path.with_name(f".{directory.name}{RESTORING}")
+
+
+def discard(path: Path) -> None:
+    """Remove what a restore has prepared or replaced. Idempotent. Raises HostError."""
+    try:
+        if path.exists():
+            remove_tree(path)
+    except OSError as error:
+        raise HostError.from_os(f'remove "{error.filename or path}"', error) from error
+
+
+def _is_same_disk(source: Path, record: MachineRecord, directory: InstanceDirectory) -> bool:
+    """Return whether the machine still has the disk with the snapshot inside."""
+    if record.method != "qcow2":
+        return False
+    try:
+        return (source / files.DISK).samefile(directory.path / files.DISK)
+    except OSError:
+        return False
+
+
+async def _copy_small_files(source: Path, target: Path) -> None:
+    """Copy what a machine has beside its disk, such as its template."""
+    for name in entries_of(source):
+        if name not in (*_IMMUTABLE, files.DISK) and (source / name).is_file():
+            partial = target / f"{name}.tmp"
+            shutil.copy2(source / name, partial)
+            partial.replace(target / name)
+    await flush(target)
+
+
+def _link(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # another file system, which only immutable files can be on
+        link_or_copy(source, target)
+
+
+def _make(path: Path) -> None:
+    try:
+        path.mkdir(mode=0o700, parents=True)
+    except OSError as error:
+        raise HostError.from_os(f'create directory "{path}"', error) from error

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Copies and archives are identical to their source; failures leave nothing."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.programs import run_program
+from tests.unit.vm.snapshots.snapshot_content import description, fill
+
+from rdd.host.errors import FailureReason, HostError
+from rdd.host.exchange import exchange
+from rdd.host.tree_copy import copy_entries, shares_blocks
+from rdd.vm.instance_dir import InstanceDirectory, InstanceRecord
+from rdd.vm.snapshots import archive, machine
+from rdd.vm.snapshots.manifest import MachineRecord, Manifest
+from rdd.vm.snapshots.store import MACHINES_DIR, SnapshotStore
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="owners and devices need root")
+
+RECORD = MachineRecord(driver="host", method="copy", mode="root")
+
+
+@pytest.fixture
+def content(tmp_path: Path) -> Path:
+    root = tmp_path / "lima" / "rd"
+    root.mkdir(parents=True)
+    fill(root)
+    return root
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system with room for very little."""
+    path = tmp_path / "full"
+    path.mkdir()
+    done = run_program(["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(path)])
+    assert done.returncode == 0, done.stderr
+    try:
+        yield path
+    finally:
+        assert run_program(["umount", "-l", str(path)]).returncode == 0
+
+
+def manifest(**changes: object) -> Manifest:
+    members: dict[str, object] = {
+        "id": "1",
+        "name": "one",
+        "created": 1.0,
+        "scope": {"kind": "App"},
+        "machines": {"rd": RECORD},
+        "size_bytes": 1 << 20,
+        **changes,
+    }
+    return Manifest(**members)  # type: ignore[arg-type]
+
+
+async def test_copy_is_identical(content: Path, tmp_path: Path) -> None:
+    target = tmp_path / "copy"
+    target.mkdir()
+    await copy_entries(content, ["docker"], target)
+    assert description(target) == description(content)
+    assert (target / "docker" / "sparse").stat().st_blocks * 512 < 1 << 20
+
+
+def test_archive_round_trip_is_identical(content: Path, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    (source / MACHINES_DIR).mkdir(parents=True)
+    content.rename(source / MACHINES_DIR / "rd")
+    made = manifest(description="for ever", settings={"running": True})
+    written: list[int] = []
+    archive.write(source, made, tmp_path / "one.rdd", report=written.append)
+    assert (tmp_path / "one.rdd").stat().st_mode & 0o777 == 0o600
+    assert written[-1] < (tmp_path / "one.rdd").stat().st_size < 1 << 20  # no holes in it
+    read = archive.Archive(tmp_path / "one.rdd")
+    assert read.manifest == made
+    read.verify()
+    target = tmp_path / "target"
+    target.mkdir()
+    read.unpack(target)
+    assert description(target) == description(source)
+    with pytest.raises(HostError, match="exists"):
+        archive.write(source, made, tmp_path / "one.rdd", report=written.append)
+
+
+async def test_full_disk_is_named_and_nothing_is_left(content: Path, full_disk: Path) -> None:
+    (content / "docker" / "large").write_bytes(os.urandom(1 << 18))
+    store = SnapshotStore([full_disk / "snapshots"])
+    partial = store.begin("one", full_disk)
+    with pytest.raises(HostError, match="no space left on device") as caught:
+        await machine.save(
+            InstanceDirectory(content), partial / "rd", RECORD, report=lambda _: None
+        )
+    assert caught.value.reason is FailureReason.DISK_FULL
+    store.discard(partial)
+    store.remove_empty_roots()
+    assert os.listdir(full_disk) == []
+    source = content.parent
+    with pytest.raises(HostError, match=r"[Nn]o space left on device"):
+        archive.write(source, manifest(), full_disk / "one.rdd", report=lambda _: None)
+    assert os.listdir(full_disk) == []
+
+
+async def test_restore_exchanges_the_machine_or_leaves_it(content: Path, tmp_path: Path) -> None:
+    directory = InstanceDirectory(content)
+    directory.write_record(InstanceRecord("host"))
+    saved = tmp_path / "saved"
+    await machine.save(directory, saved, RECORD, report=lambda _: None)
+    before = description(content)
+    (content / "docker" / "new").write_text("later")
+    (content / "docker" / "hard").unlink()
+    replaced = await machine.restore(saved, RECORD, directory, report=lambda _: None)
+    assert description(content) == before
+    assert replaced is not None
+    assert (replaced / "docker" / "new").read_text() == "later"
+    # Once more, as after a crash that left both directories behind.
+    assert await machine.restore(saved, RECORD, directory, report=lambda _: None) == replaced
+    assert description(content) == before
+
+    with pytest.raises(HostError):
+        await machine.restore(tmp_path / "missing", RECORD, directory, report=lambda _: None)
+    assert description(content) == before
+    assert not machine.staging_of(directory).exists()
+
+
+def test_exchange_needs_both(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    with pytest.raises(HostError, match="No such file"):
+        exchange(tmp_path / "a", tmp_path / "b")
+    assert (tmp_path / "a").exists()
+
+
+def test_probe_for_shared_blocks_leaves_nothing(tmp_path: Path) -> None:
+    shares_blocks(tmp_path, tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -29,6 +29,7 @@ need etcd etcd-server
 need etcdctl etcd-client
 need ssh openssh-client
 need zstd zstd
+need mkfs.xfs xfsprogs # files that share blocks
 [ -e /usr/lib/openssh/sftp-server ] || missing="$missing openssh-sftp-server"
 need h2load nghttp2-client
 need zsh zsh

@@ -9,7 +9,7 @@ import sys
 
 from tests.programs import run_program
 
-_LAZY = ("aiohttp", "cryptography", "h2", "isal", "zoneinfo", "rdd.vm.images.download")
+_LAZY = ("aiohttp", "cryptography", "h2", "isal", "zoneinfo", "rdd.toolbox.unpacking")
 _CODE = """
 import sys
 from rdd.controllers import catalog

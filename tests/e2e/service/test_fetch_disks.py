@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is fetched, on disks that are full, read-only, or share blocks between files."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.e2e.service.service_world import World
+from tests.programs import run_program
+from tests.publisher import Publisher, publishing
+
+from rdd.fetch.cache import Cache
+from rdd.fetch.checkout import copy
+from rdd.fetch.digests import Digest
+from rdd.toolbox.catalogue import Catalogue, platform_of
+from rdd.toolbox.installation import Toolbox
+
+VERSION = "2.40.3"
+SIZE = 2 << 20
+
+
+@pytest.fixture
+def compose() -> Iterator[Publisher]:
+    """Publish a Compose that is larger than a small disk."""
+    content = os.urandom(SIZE)
+    system = os.uname()
+    platform = platform_of(system.sysname, system.machine)
+    (file,) = Catalogue.shipped().tool("compose").files(VERSION, platform)
+    with publishing() as found:
+        digest = found.publish(file.url, content).removeprefix("sha256:")
+        found.publish(file.checksum_url, f"{digest} *{file.name}\n".encode())
+        yield found
+
+
+def install(world: World, compose: Publisher) -> tuple[int, str]:
+    world.rdd("set", "running=false", f"downloads.mirror={compose.url}")
+    done = world.try_rdd("tools", "install", "--yes", f"compose@{VERSION}")
+    return done.code, done.last[1]
+
+
+def test_full_disk_installs_nothing_and_the_next_attempt_succeeds(
+    world: World, mounted: Callable[..., Path], compose: Publisher
+) -> None:
+    tools = world.instance.tools_dir
+    mounted(tools)
+    code, message = install(world, compose)
+    assert (code, "No space left on device" in message) == (1, True), message
+    assert Toolbox(tools).installed() == []
+    assert sorted(path.name for path in tools.iterdir()) == [".lock"]
+    run_program(["mount", "-o", "remount,size=16m", str(tools)], check=True)
+    compose.requests.clear()
+    assert install(world, compose)[0] == 0
+    assert compose.requests == []  # the cache has it
+    assert (tools / "bin" / "docker-compose").stat().st_size == SIZE
+
+
+def test_full_cache_keeps_what_it_has(
+    world: World, mounted: Callable[..., Path], compose: Publisher
+) -> None:
+    cache = mounted(world.home / ".cache" / "rdd")
+    code, message = install(world, compose)
+    assert code == 1
+    assert "1 MiB are free" in message
+    assert message.endswith("nothing was installed")
+    run_program(["mount", "-o", "remount,size=16m", str(cache)], check=True)
+    assert install(world, compose)[0] == 0
+
+
+def test_read_only_cache_is_reported_and_used_once_it_has_the_file(
+    world: World, mounted: Callable[..., Path], compose: Publisher
+) -> None:
+    cache = mounted(world.home / ".cache" / "rdd", options="size=16m")
+    run_program(["mount", "-o", "remount,ro", str(cache)], check=True)
+    code, message = install(world, compose)
+    assert code == 1
+    assert "Read-only file system" in message
+    assert message.endswith("nothing was installed")
+    run_program(["mount", "-o", "remount,rw", str(cache)], check=True)
+    assert install(world, compose)[0] == 0
+
+
+def test_second_instance_fetches_nothing_again(world: World, compose: Publisher) -> None:
+    assert install(world, compose)[0] == 0
+    compose.requests.clear()
+    other = world.named("other")
+    assert install(other, compose)[0] == 0
+    assert [line for line in compose.requests if "sha256" not in line] == []
+    mine, theirs = (one.instance.tools_dir / "bin" / "docker-compose" for one in (world, other))
+    assert not mine.samefile(theirs)
+    other.rdd("service", "delete", "--yes")
+    assert mine.stat().st_size == SIZE
+
+
+@pytest.fixture
+def xfs(tmp_path: Path, real_part: Callable[[str], Path]) -> Iterator[Path]:
+    """Mount an empty xfs, which shares blocks between files."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a file system")
+    image, point = tmp_path / "image", tmp_path / "xfs"
+    with image.open("wb") as file:
+        file.truncate(512 << 20)
+    run_program([real_part("mkfs.xfs"), "-q", "-m", "reflink=1", image], check=True)
+    point.mkdir()
+    done = run_program(["mount", "-o", "loop", str(image), str(point)])
+    if done.returncode != 0:
+        pytest.skip(f"root cannot mount xfs on this machine: {done.stderr.strip()}")
+    try:
+        yield point
+    finally:
+        run_program(["umount", str(point)], check=True)
+
+
+def test_copy_shares_blocks_but_no_inode_with_the_cache(xfs: Path) -> None:
+    cache = Cache(xfs / "cache")
+    size = 64 << 20
+    partial = cache.partial("test")
+    partial.write_bytes(os.urandom(size))
+    digest = Digest.of(partial)
+    entry = cache.add(partial, digest)
+    os.sync()
+    before = _used(xfs)
+    copy(entry, xfs / "copy")
+    os.sync()
+    assert _used(xfs) - before < size // 8
+    assert not entry.samefile(xfs / "copy")
+    with (xfs / "copy").open("r+b") as file:
+        file.write(b"changed")
+    assert Digest.of(entry) == digest
+    assert Digest.of(xfs / "copy") != digest
+
+
+def _used(path: Path) -> int:
+    status = os.statvfs(path)
+    return (status.f_blocks - status.f_bfree) * status.f_frsize

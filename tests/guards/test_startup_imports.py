@@ -43,6 +43,8 @@ _OURS = {
     "rdd.cli.framework.flags",
     "rdd.cli.commands.limavm.table",
     "rdd.cli.framework.logline",
+    "rdd.cli.commands.profile",
+    "rdd.cli.commands.profile.table",
     "rdd.cli.framework.program",
     "rdd.cli.commands.service.table",
     "rdd.cli.commands.table",

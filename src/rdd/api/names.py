@@ -193,6 +193,8 @@ KUBE_PUBLIC_NAMESPACE = "kube-public"
 SYSTEM_NAMESPACE = "rdd-system"
 """Leases and the discovery ConfigMap."""
 
+PROFILE_CONFIG_MAP = "profile"
+"""In rdd-system: a copy of the deployment profile that applies."""
 DISCOVERY_CONFIG_MAP = "rdd-controller-manager"
 """Lists the controller managers."""
 

@@ -28,6 +28,7 @@ from rdd.apiserver.admission import warnings
 from rdd.apiserver.admission.chain import Chain, Plugin
 from rdd.apiserver.admission.client import WebhookClient
 from rdd.apiserver.admission.dependencies import AdmissionDependencies
+from rdd.apiserver.admission.exemption import is_from_daemon
 from rdd.apiserver.admission.expression_checks import check_expression
 from rdd.apiserver.admission.fencing import Fencing
 from rdd.apiserver.admission.in_process_webhooks import InProcessEndpoints
@@ -40,6 +41,7 @@ from rdd.apiserver.admission.validating import ValidatingWebhooks
 from rdd.apiserver.auth import impersonation, rbac
 from rdd.apiserver.auth.authentication import Authenticator
 from rdd.apiserver.auth.authorizer import AuthorizationAttributes
+from rdd.apiserver.auth.ceiling import Ceiling
 from rdd.apiserver.auth.rbac import RbacAuthorizer
 from rdd.apiserver.auth.reviews import Reviewer
 from rdd.apiserver.auth.tokens import TokenIssuer
@@ -66,6 +68,7 @@ from rdd.store.contract import Store, StoreUnreachable
 
 if TYPE_CHECKING:
     from rdd.apiserver.audit.auditor import Auditor
+    from rdd.profiles.current import CurrentProfile
 
 log = logging.getLogger("rdd.apiserver")
 
@@ -97,6 +100,8 @@ class ServerOptions:
     """Whether the status of ResourceQuotas is filled; they are enforced in any case."""
     is_recreated: Callable[[str], bool] = lambda _: False
     """Whether the owner of the server writes the object with a store key again at each start."""
+    profile: "CurrentProfile | None" = None
+    """The deployment profile, enforced by admission; None: there is none, and none can appear."""
     has_user_admission: bool = True
     """Whether webhooks outside of this process and admission policies take effect."""
 
@@ -194,6 +199,19 @@ class ApiServer:
             answer.headers = (answer.headers or []) + warning_headers(request.warnings)
         return answer
 
+    def set_ceiling(self, ceiling: Ceiling | None) -> None:
+        """Limit what clients may do from now on; watches end, and those still allowed return."""
+        if ceiling is None and self._authorizer.ceiling is None:
+            return
+        self._authorizer.ceiling = ceiling
+        for hub in list(self.core.watchers.values()):
+            self.core.end_watches(hub.resource)
+
+    def _limit(self, request: Request, ceiling: Ceiling) -> None:
+        """Take a client out of system:masters; only requests of this process are trusted."""
+        if not (request.is_trusted and is_from_daemon(request.user)):
+            request.user = ceiling.limited(request.user)
+
     async def _handle(self, request: Request) -> AnyResponse:
         if "timeout" in request.query and request.info.verb != "watch":
             check_timeout(request)
@@ -201,6 +219,8 @@ class ApiServer:
             self._authenticate(request)
         elif self.audit is not None:
             self.audit.begin(request, request.user)
+        if (ceiling := self._authorizer.ceiling) is not None:
+            self._limit(request, ceiling)
         user = request.user
         if user.is_master:
             if self.audit is not None:
@@ -344,6 +364,7 @@ def _make_admission_chain(
     return Chain(
         [
             NamespaceLifecycle(namespaces.cache),
+            *_deployment_profile(options, registry),
             mutating_policies,
             MutatingWebhooks(dependencies),
             PolicyReinvocation(mutating_policies),
@@ -355,6 +376,14 @@ def _make_admission_chain(
         ],
         has_user_admission=options.has_user_admission,
     )
+
+
+def _deployment_profile(options: ServerOptions, registry: ResourceRegistry) -> list[Plugin]:
+    if options.profile is None:
+        return []
+    from rdd.apiserver.profile.admission import DeploymentProfile
+
+    return [DeploymentProfile(options.profile, registry)]
 
 
 def _check_rules(

@@ -12,7 +12,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -26,13 +26,7 @@ from rdd.apiserver.http.request import AnyResponse, Request, User
 from rdd.apiserver.server import ApiServer, ServerOptions, open_server
 from rdd.apiserver.state import codec
 from rdd.client import Client, LocalTransport, kubeconfig
-from rdd.controllers import catalog
-from rdd.controllers.builtin.manager import (
-    RESOURCE_QUOTA,
-    BuiltinControllers,
-    UnknownControllers,
-    select,
-)
+from rdd.controllers.builtin.manager import RESOURCE_QUOTA, BuiltinControllers
 from rdd.daemon import (
     connection,
     daily_backup,
@@ -51,6 +45,7 @@ from rdd.daemon.managers import composition, program_drain, selection, shutdown_
 from rdd.daemon.managers.discovery import EMBEDDED, DiscoveryMap
 from rdd.daemon.options import ServeOptions
 from rdd.daemon.own_objects import is_recreated
+from rdd.daemon.profile_enforcement import ProfileEnforcement
 from rdd.daemon.service import backups
 from rdd.daemon.service.errors import ServiceError
 from rdd.daemon.service.record import State
@@ -64,6 +59,7 @@ from rdd.host.processes import descriptor_limit
 from rdd.http.hosts import HostRules
 from rdd.http.limits import WireLimits
 from rdd.instance import Instance
+from rdd.profiles.current import CurrentProfile
 from rdd.store.contract import Damaged, Store, StoreError, StoreInUse
 from rdd.store.options import StoreOptions
 from rdd.store.sqlite.store import SqliteStore
@@ -98,6 +94,7 @@ class ControlPlane:
     _signing_key: bytes
     _socket: socket.socket
     _directory: DiscoveryMap
+    _enforcement: ProfileEnforcement
     _http: HttpServer
     _dashboard: Dashboard
     _builtin: "BuiltinControllers | ElectedControllers"
@@ -111,8 +108,9 @@ class ControlPlane:
         """Select the controllers. Raises ServiceError for unknown names."""
         self.instance = instance
         self._options = options
-        self._builtin_names, self._names = _selected(options)
+        self._builtin_names, self._names = selection.select_all(options)
         self._sharing = Sharing(instance, options)
+        self._profile = CurrentProfile.of(instance)
         self._file_users: Mapping[str, User] = {}
         self.failure: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         """Set when a part ends that must not."""
@@ -211,6 +209,7 @@ class ControlPlane:
                 counts_quotas=RESOURCE_QUOTA in self._builtin_names,
                 is_recreated=is_recreated,
                 plugins=self._sharing.plugins(self.store),
+                profile=self._profile,
             ),
         )
         quarantine_record.write(self.instance, self.server.core.cache.damaged)
@@ -251,6 +250,20 @@ class ControlPlane:
         self._directory = DiscoveryMap(self.client, is_shared=self.store.is_shared)
         await self._directory.clear()
         await shutdown_notification.delete_stale_notifications(self.client)
+
+    async def enforce_profile(self) -> None:
+        """Apply the deployment profile and follow its file."""
+        self._enforcement = ProfileEnforcement(
+            self._profile,
+            self.client,
+            self.server.set_ceiling,
+            writes_copy=not self.store.is_shared,
+        )
+        await self._enforcement.start()
+
+    async def unfollow_profile(self) -> None:
+        """Stop following the file."""
+        await self._enforcement.stop()
 
     def _why_not_ready(self) -> str:
         if self.is_stopping:
@@ -475,18 +488,6 @@ class ControlPlane:
         self._garbage.stop()
         self._watchdog.stop()
         await attempt(partial(self._directory.set_ready, ready=False))
-
-
-def _selected(options: ServeOptions) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the names of built-in and own controllers to run. Raises ServiceError."""
-    embedded = {entry.name: entry.group for entry in options.entries if entry.group != catalog.MOCK}
-    names = selection.select_controllers(options.controllers, embedded)
-    for line in catalog.unmet_needs(names, options.entries):
-        log.warning("%s", line)
-    try:
-        return select(options.builtin_controllers), names
-    except UnknownControllers as error:
-        raise ServiceError(str(error)) from error
 
 
 def _internal(method: str, path: str, /, **members: Any) -> Request:

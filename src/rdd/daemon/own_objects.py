@@ -12,6 +12,7 @@ _CRDS = f"/registry/{names.EXTENSIONS_GROUP}/customresourcedefinitions/"
 _PREFIXES = (
     f"/registry/leases/{names.SYSTEM_NAMESPACE}/",
     f"/registry/configmaps/{names.SYSTEM_NAMESPACE}/{names.DISCOVERY_CONFIG_MAP}",
+    f"/registry/configmaps/{names.SYSTEM_NAMESPACE}/{names.PROFILE_CONFIG_MAP}",
     f"/registry/{names.REGISTRATION_GROUP}/apiservices/",
     "/registry/events/",
 )

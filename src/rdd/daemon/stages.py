@@ -13,6 +13,7 @@ the ones before. Invariants:
     connect. The dashboard is up by then: it is opened with the kubeconfig's token.
     The discovery ConfigMap of the previous run is deleted before the port is served, so it
     is never mistaken for the one of this run.
+    The deployment profile applies before a client can connect.
     Controllers drain while the API is still up.
 
 `describe` renders the order; docs/internals.md shows its output, and a test compares them.
@@ -55,6 +56,7 @@ STAGES = (
     Stage("certificates", _C.issue_certificates, _C.close_socket, State.STARTING),
     Stage("server", _C.open_server, _C.close_server, State.STARTING),
     Stage("stale discovery", _C.remove_stale_discovery),
+    Stage("profile", _C.enforce_profile, _C.unfollow_profile),
     Stage("listen", _C.listen, _C.drain_requests, State.STARTING, "api"),
     Stage("dashboard", _C.open_dashboard, _C.close_dashboard),
     Stage("kubeconfig", _C.write_kubeconfig, _C.remove_kubeconfig),

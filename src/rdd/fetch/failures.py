@@ -30,6 +30,7 @@ class FetchFailure(StrEnum):
     SIGNATURE_MISMATCH = "SignatureMismatch"  # also one that cannot be verified
     NO_CHECKSUM = "NoChecksum"  # the publisher's checksum file does not list it
     INVALID_SOURCE = "InvalidSource"
+    NOT_ALLOWED = "NotAllowed"  # by the deployment profile
     DISK_FULL = "DiskFull"
 
 
@@ -45,6 +46,7 @@ _REASONS = {
     FetchFailure.SIGNATURE_MISMATCH: FailureReason.INVALID_SOURCE,
     FetchFailure.NO_CHECKSUM: FailureReason.INVALID_SOURCE,
     FetchFailure.INVALID_SOURCE: FailureReason.INVALID_SOURCE,
+    FetchFailure.NOT_ALLOWED: FailureReason.NOT_ALLOWED,
     FetchFailure.DISK_FULL: FailureReason.DISK_FULL,
 }
 

@@ -16,18 +16,17 @@ from rdd.fetch.download import Download
 from rdd.fetch.expansion import compression, expand
 from rdd.fetch.failures import FetchError, FetchFailure
 from rdd.fetch.locks import in_thread, locked
-from rdd.fetch.network import Network
+from rdd.fetch.network import DIRECT, Network
 from rdd.fetch.progress import Progress, Report
 from rdd.fetch.signatures import SIGNATURE_BYTES, Signature
 from rdd.fetch.small import read_small
 from rdd.host.errors import FailureReason, HostError
 
 _CHECKSUM_BYTES = 1 << 20
-_DIRECT = Network()
 
 
 async def fetch_expanded(
-    location: str, digest: str, *, cache: Cache, report: Report, network: Network = _DIRECT
+    location: str, digest: str, *, cache: Cache, report: Report, network: Network = DIRECT
 ) -> Path:
     """Return the decompressed file of a URL or path, in the cache. Raises HostError."""
     found = await fetch(location, digest, cache=cache, report=report, network=network)
@@ -40,7 +39,7 @@ async def fetch(
     *,
     cache: Cache,
     report: Report,
-    network: Network = _DIRECT,
+    network: Network = DIRECT,
     signature: Signature | None = None,
 ) -> Digest:
     """Fetch a URL or path into the cache and return its digest. Raises HostError.
@@ -48,23 +47,25 @@ async def fetch(
     Without a `digest` the content is not verified. With a `signature` it is verified, too, also
     if the file is in the cache already.
     """
+    network.check_digest(location, digest)
     expected = Digest.parse(digest) if digest else None
     path = location.removeprefix("file://")
     if signature is not None and expected and (cached := cache.find(expected)) is not None:
         await in_thread(lambda cancelled: signature.verify(cached, location))
     if "://" in path:
         return await _remote(path, expected, cache, report, network, signature)
+    network.check_url(str(_home_expanded(path)))
     return await _local(_home_expanded(path), expected, cache, report, signature)
 
 
-async def read_signature(url: str, key: str, *, network: Network = _DIRECT) -> Signature:
+async def read_signature(url: str, key: str, *, network: Network = DIRECT) -> Signature:
     """Read a detached signature from its publisher. Raises FetchError."""
     response = await read_small(url, limit_bytes=SIGNATURE_BYTES, network=network)
     return Signature(response.content, key)
 
 
 async def published_digest(
-    url: str, name: str, *, network: Network = _DIRECT, signature: Signature | None = None
+    url: str, name: str, *, network: Network = DIRECT, signature: Signature | None = None
 ) -> Digest:
     """Return the digest that a publisher's checksum file lists for a file. Raises FetchError.
 
@@ -86,7 +87,7 @@ async def published_digest(
     return found
 
 
-async def remote_size(url: str, *, network: Network = _DIRECT) -> int | None:
+async def remote_size(url: str, *, network: Network = DIRECT) -> int | None:
     """Return the size of a file on its server; None if it cannot be determined."""
     import aiohttp
 

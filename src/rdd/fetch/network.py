@@ -5,6 +5,9 @@ A mirror is one base URL. The file of `https://host/path` is then at `<mirror>/h
 that a plain copy of the publishers' trees, or a caching proxy, can serve everything. What is
 fetched from it is verified with the same digests.
 
+What may be fetched at all is limited by `Sources`: every URL that is requested is checked, those
+of redirects, too.
+
 Without explicit proxies, the variables `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` apply.
 """
 
@@ -16,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from rdd.fetch.failures import FetchError, FetchFailure
+from rdd.fetch.sources import EVERYTHING, Sources
 
 if TYPE_CHECKING:
-    from aiohttp import ClientSession
+    from aiohttp import ClientSession, TraceConfig
 
 _CONNECT_S = 10
 _READ_TIMEOUT_S = 60  # without any data from the server
@@ -34,9 +38,11 @@ class Network:
     no_proxy: Sequence[str] = ()
     authorities: Sequence[str] = ()
     """Certificates in PEM, in addition to those of the system."""
+    sources: Sources = EVERYTHING
+    """What may be fetched."""
 
     @classmethod
-    def of_settings(cls, spec: Mapping[str, Any]) -> "Network":
+    def of_settings(cls, spec: Mapping[str, Any], sources: Sources) -> "Network":
         """Return the network of the settings of an App, as its spec has them."""
         proxy = spec.get("proxy") or {}
         return cls(
@@ -45,6 +51,7 @@ class Network:
             https_proxy=proxy.get("httpsProxy") or "",
             no_proxy=tuple(proxy.get("noProxy") or ()),
             authorities=tuple((spec.get("certificates") or {}).get("authorities") or ()),
+            sources=sources,
         )
 
     def resolve(self, location: str) -> str:
@@ -60,10 +67,22 @@ class Network:
                 f'failed to download "{location}": the URL has no host',
                 FetchFailure.INVALID_SOURCE,
             )
-        if not self.mirror:
-            return location
-        query = f"?{parts.query}" if parts.query else ""
-        return f"{self.mirror.rstrip('/')}/{parts.netloc}{parts.path}{query}"
+        url = location
+        if self.mirror:
+            query = f"?{parts.query}" if parts.query else ""
+            url = f"{self.mirror.rstrip('/')}/{parts.netloc}{parts.path}{query}"
+        self.check_url(url)
+        return url
+
+    def check_url(self, location: str) -> None:
+        """Raise FetchError for a URL or path that may not be read."""
+        if problem := self.sources.url_problem(location):
+            raise FetchError(f"failed to download: {problem}", FetchFailure.NOT_ALLOWED)
+
+    def check_digest(self, location: str, digest: str) -> None:
+        """Raise FetchError for a file that may not be fetched with a digest."""
+        if problem := self.sources.digest_problem(location, digest):
+            raise FetchError(f"failed to download: {problem}", FetchFailure.NOT_ALLOWED)
 
     def session(self) -> "ClientSession":
         """Return a new session for requests; the caller closes it."""
@@ -73,8 +92,23 @@ class Network:
             total=None, sock_connect=_CONNECT_S, sock_read=_READ_TIMEOUT_S
         )
         return aiohttp.ClientSession(
-            timeout=timeout, trust_env=not (self.http_proxy or self.https_proxy)
+            timeout=timeout,
+            trust_env=not (self.http_proxy or self.https_proxy),
+            trace_configs=[] if self.sources is EVERYTHING else [self._redirect_checks()],
         )
+
+    def _redirect_checks(self) -> "TraceConfig":
+        import aiohttp
+        from yarl import URL
+
+        async def check(_session: Any, _context: Any, params: Any) -> None:
+            headers = params.response.headers
+            target = headers.get("Location") or headers.get("URI") or ""
+            self.check_url(str(params.url.join(URL(target))))
+
+        traces = aiohttp.TraceConfig()
+        traces.on_request_redirect.append(check)
+        return traces
 
     def options(self, url: str) -> dict[str, Any]:
         """Return the arguments of a request to a URL."""
@@ -101,6 +135,10 @@ class Network:
                     FetchFailure.NOT_TRUSTED,
                 ) from error
         return context
+
+
+DIRECT = Network()
+"""Without settings: the proxies of the environment, and no limits."""
 
 
 def _is_excluded(host: str, entry: str) -> bool:

@@ -18,6 +18,7 @@ class FailureReason(StrEnum):
     INVALID_SOURCE = "InvalidSource"  # a file to download is missing on its server, or another
     NO_DRIVER = "NoDriver"  # no driver can run the machine
     NO_NETWORK = "NoNetwork"  # a server cannot be reached from this host
+    NOT_ALLOWED = "NotAllowed"  # by the deployment profile
     NO_PERMISSION = "NoPermission"
     NOT_INSTALLED = "NotInstalled"  # a program is missing
     PATH_TOO_LONG = "PathTooLong"  # for a unix socket

@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rdd.fetch.network import DIRECT, Network
 from rdd.host.errors import HostError
 from rdd.host.file_watcher import FileWatcher
 from rdd.host.files import write_atomically
@@ -82,9 +83,12 @@ class Machines:
         timeouts: Timeouts | None = None,
         trash: MachineTrash | None = None,
         snapshots: SnapshotStore | None = None,
+        network: Callable[[], Network] = lambda: DIRECT,
     ) -> None:
+        """`network` fetches the images of new machines."""
         self.home = home
         self._snapshots = snapshots
+        self._network = network
         self._trash = trash
         self.timeouts = timeouts or Timeouts()
         self._agent_command = tuple(agent_command)
@@ -142,6 +146,7 @@ class Machines:
                 progress=progress,
                 fill=fill,
                 driver=driver,
+                network=self._network(),
             )
 
     async def restore(self, name: str, entry_id: str) -> None:

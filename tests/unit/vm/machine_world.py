@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from rdd.fetch.network import Network
 from rdd.host.processes import Identity, is_alive
 from rdd.vm.drivers import catalog
 from rdd.vm.drivers.protocol import Availability
@@ -50,6 +51,7 @@ class FakeProvider:
         *,
         environment: Mapping[str, str],
         progress: Callable[[str], None],
+        network: Network,
     ) -> None:
         self.calls.append(f"prepare {directory.name}")
         progress("half of it")

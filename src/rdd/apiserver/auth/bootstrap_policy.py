@@ -155,6 +155,11 @@ _CLUSTER_BINDINGS: dict[str, tuple[str, str, tuple[str, ...]]] = {
 }  # fmt: skip
 
 
+def rules_of(role: str) -> list[Object]:
+    """Return the rules of one of the default roles."""
+    return _CLUSTER_ROLES[role]
+
+
 def _object(kind: str, name: str, *, labels: Object | None = None, **members: Any) -> Object:
     metadata: Object = {
         "name": name,

@@ -18,6 +18,7 @@ from rdd.api.errors import Forbidden
 from rdd.api.fielderrors import aggregate
 from rdd.apiserver.auth import identities
 from rdd.apiserver.auth.authorizer import AuthorizationAttributes, Decision, Lister
+from rdd.apiserver.auth.ceiling import ADMINISTRATORS, Ceiling
 from rdd.apiserver.auth.policy_rules import PolicyRule, RbacRule, policies_of
 from rdd.apiserver.http.request import User
 from rdd.base import gotext
@@ -84,17 +85,34 @@ class RbacAuthorizer:
 
     def __init__(self, lister: Lister) -> None:
         self._lister = lister
+        self._ceiling: Ceiling | None = None
         self._cluster_revision = (-1, -1)
         self._namespaced_revision = (-1, -1)
         self._cluster_subjects: Subjects = {}
         self._namespaced_subjects: dict[str, Subjects] = {}
         self._users: dict[tuple[str, tuple[str, ...], str], _UserRules] = {}
 
+    @property
+    def ceiling(self) -> Ceiling | None:
+        """The most that anybody outside of system:masters may do; None: no limit."""
+        return self._ceiling
+
+    @ceiling.setter
+    def ceiling(self, ceiling: Ceiling | None) -> None:
+        self._ceiling = ceiling
+        self._cluster_revision = (-1, -1)  # what was derived from it is discarded
+
     def authorize(self, attributes: AuthorizationAttributes) -> Decision:
         """Decide whether the user may perform the request."""
-        user = attributes.user
-        if user.is_master:
+        if attributes.user.is_master:
             return _ALLOWED
+        ceiling = self._ceiling
+        if ceiling is not None and not ceiling.allows(attributes):
+            return Decision(False, f"rdd.rules of {ceiling.origin} do not allow it")
+        return self._decide(attributes)
+
+    def _decide(self, attributes: AuthorizationAttributes) -> Decision:
+        user = attributes.user
         cached = self._rules(user, attributes.namespace)
         if not attributes.is_resource:
             return cached.decide((attributes.verb, attributes.path))
@@ -154,6 +172,9 @@ class RbacAuthorizer:
 
     def _grants(self, user: User, namespace: str) -> list[_Grant]:
         grants = _of_user(self._cluster_subjects, user)
+        if self._ceiling is not None and ADMINISTRATORS in user.groups:
+            source = f"rdd.rules of {self._ceiling.origin}"
+            grants.append(_Grant((-1, 0), source, self._ceiling.rules, ""))
         if namespace:
             subjects = self._namespaced_subjects.get(namespace)
             if subjects is None:

@@ -11,6 +11,7 @@ from rdd.cli.commands.cache.table import CACHE
 from rdd.cli.commands.disk.table import DISK
 from rdd.cli.commands.engine.table import ENGINE_COMMANDS
 from rdd.cli.commands.limavm.table import LIMAVM
+from rdd.cli.commands.profile.table import PROFILE
 from rdd.cli.commands.service.table import SERVICE
 from rdd.cli.commands.snapshot.table import SNAPSHOT
 from rdd.cli.commands.tools.table import TOOLS, UPDATE
@@ -145,6 +146,7 @@ ROOT = Group(
         *APP_COMMANDS,
         *ENGINE_COMMANDS,
         LIMAVM,
+        PROFILE,
         SERVICE,
         TOOLS,
         SNAPSHOT,

@@ -11,7 +11,7 @@ after ten minutes, or when the Resource changes.
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -30,6 +30,7 @@ from rdd.fetch.fetching import fetch, published_digest, read_signature
 from rdd.fetch.network import Network
 from rdd.fetch.progress import Progress
 from rdd.fetch.signatures import Signature
+from rdd.fetch.sources import EVERYTHING, Sources
 from rdd.host.directories import make_private_dir
 from rdd.host.errors import HostError
 from rdd.kinds.resource import Checkout, Resource
@@ -59,7 +60,15 @@ _FETCH_MEMBERS = ("progress", "fetchedBytes", "totalBytes", "bytesPerSecond", "s
 class CheckoutReconciler:
     """Fetches files, and reports what the cache has."""
 
-    def __init__(self, context: Context, cache: Cache, owner: str) -> None:
+    def __init__(
+        self,
+        context: Context,
+        cache: Cache,
+        owner: str,
+        sources: Callable[[], Sources] = lambda: EVERYTHING,
+    ) -> None:
+        """`sources` returns what may be fetched now."""
+        self._sources = sources
         self._context = context
         self._cache = cache
         self._owner = owner
@@ -166,7 +175,9 @@ class CheckoutReconciler:
         return backoff.next_s()
 
     async def _check_out(self, found: Checkout, resource: Resource) -> Object:
-        network = await network_of_app(self._context.client)
+        network = await network_of_app(self._context.client, self._sources())
+        if not resource.spec.digest:
+            network.check_digest(resource.spec.url, "")
         await self._write(found.raw, "Fetching", members={"progress": "Starting"})
         signature = await self._signature(resource, network, "file")
         digest = await self._digest(resource, network)

@@ -29,7 +29,7 @@ def resource(env: ControllerEnvironment) -> Controller:
     owner = env.instance.suffix
 
     def reconciler(context: Context) -> CheckoutReconciler:
-        return CheckoutReconciler(context, cache, owner)
+        return CheckoutReconciler(context, cache, owner, env.sources)
 
     return Controller(
         "resource",
@@ -48,7 +48,7 @@ def urlmonitor(env: ControllerEnvironment) -> Controller:
     owner = env.instance.suffix
 
     def reconciler(context: Context) -> MonitorReconciler:
-        return MonitorReconciler(context, cache, owner)
+        return MonitorReconciler(context, cache, owner, env.sources)
 
     return Controller(
         "urlmonitor",

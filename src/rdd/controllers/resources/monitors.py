@@ -12,6 +12,7 @@ monitor; the finalizer removes the pin.
 import asyncio
 import hashlib
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -27,6 +28,7 @@ from rdd.fetch.cache import Cache, write_errors
 from rdd.fetch.digests import Digest
 from rdd.fetch.failures import FetchError
 from rdd.fetch.small import SmallResponse, read_small
+from rdd.fetch.sources import EVERYTHING, Sources
 from rdd.host.errors import HostError
 from rdd.kinds.urlmonitor import MAX_CONTENT_BYTES, URLMonitor
 from rdd.runtime import (
@@ -75,7 +77,15 @@ class _Kept:
 class MonitorReconciler:
     """Checks URLs when they are due."""
 
-    def __init__(self, context: Context, cache: Cache, owner: str) -> None:
+    def __init__(
+        self,
+        context: Context,
+        cache: Cache,
+        owner: str,
+        sources: Callable[[], Sources] = lambda: EVERYTHING,
+    ) -> None:
+        """`sources` returns what may be fetched now."""
+        self._sources = sources
         self._context = context
         self._cache = cache
         self._owner = owner
@@ -176,7 +186,7 @@ class MonitorReconciler:
         response = await read_small(
             spec.url,
             limit_bytes=MAX_CONTENT_BYTES,
-            network=await network_of_app(self._context.client),
+            network=await network_of_app(self._context.client, self._sources()),
             method=spec.method,
             body=spec.body,
             headers={} if spec.method == "POST" else kept.headers(),

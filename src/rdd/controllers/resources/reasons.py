@@ -23,6 +23,7 @@ _MEANINGS = {
     "nothing was stored",
     FetchFailure.NO_CHECKSUM: "the publisher's checksums do not list the file",
     FetchFailure.INVALID_SOURCE: "the location cannot be fetched",
+    FetchFailure.NOT_ALLOWED: "the deployment profile does not allow the location or its checksum",
     FetchFailure.DISK_FULL: "there is not enough space",
 }
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from rdd.controllers.environment import ControllerEnvironment
 from rdd.instance import Instance
+from rdd.profiles.current import CurrentProfile
 
 AGENT_COMMAND = (sys.executable, "-m", "rdd.vm.agent")
 """The command of a host agent."""
@@ -23,4 +24,5 @@ def controller_environment(
         environment=environment,
         agent_command=AGENT_COMMAND,
         version=version,
+        profile=CurrentProfile.of(instance),
     )

@@ -21,6 +21,7 @@ EMBEDDED = "embedded"
 """The key of the daemon's own manager; the others are those of external programs."""
 
 _NAME_LABEL = {names.APP_NAME_LABEL: "rancher-desktop-daemon"}
+NAMESPACE = {"metadata": {"name": names.SYSTEM_NAMESPACE, "labels": _NAME_LABEL}}
 _LABELS = {**_NAME_LABEL, names.APP_COMPONENT_LABEL: "controller-manager"}
 _RETRY_S = 0.1
 
@@ -55,7 +56,6 @@ class DiscoveryMap:
         from rdd.api.errors import AlreadyExists, Forbidden, NotFound
         from rdd.client.resources import CONFIG_MAPS, NAMESPACES
 
-        namespace = {"metadata": {"name": names.SYSTEM_NAMESPACE, "labels": _NAME_LABEL}}
         config_map: dict[str, Any] = {
             "metadata": {
                 "name": names.DISCOVERY_CONFIG_MAP,
@@ -65,7 +65,7 @@ class DiscoveryMap:
         }
         while True:
             try:
-                await self._client.create(NAMESPACES, namespace)
+                await self._client.create(NAMESPACES, NAMESPACE)
             except AlreadyExists:
                 pass
             try:

@@ -6,10 +6,17 @@ it, in any position. A list of exclusions only selects nothing, and so does an e
 unknown name is an error that lists the valid ones.
 """
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from rdd.controllers import catalog
 from rdd.daemon.service.errors import ServiceError
+
+if TYPE_CHECKING:
+    from rdd.daemon.options import ServeOptions
+
+log = logging.getLogger("rdd.daemon")
 
 
 def select_controllers(
@@ -39,3 +46,17 @@ def select_controllers(
         for name, group in available.items()
         if matches(name, group, included) and not matches(name, group, excluded)
     )
+
+
+def select_all(options: "ServeOptions") -> tuple[Sequence[str], Sequence[str]]:
+    """Return the names of built-in and own controllers to run. Raises ServiceError."""
+    from rdd.controllers.builtin.manager import UnknownControllers, select
+
+    embedded = {entry.name: entry.group for entry in options.entries if entry.group != catalog.MOCK}
+    names = select_controllers(options.controllers, embedded)
+    for line in catalog.unmet_needs(names, options.entries):
+        log.warning("%s", line)
+    try:
+        return select(options.builtin_controllers), names
+    except UnknownControllers as error:
+        raise ServiceError(str(error)) from error

@@ -8,7 +8,7 @@ class Failure(Struct):
     """A failure that no retry resolves; the message is that of the condition."""
 
     reason: str = field(
-        "DeviceClosed, DiskFull, InvalidSource, NoDriver, NoNetwork, NoPermission, NotInstalled, "
-        "NotOurs or PathTooLong."
+        "DeviceClosed, DiskFull, InvalidSource, NoDriver, NoNetwork, NoPermission, NotAllowed, "
+        "NotInstalled, NotOurs or PathTooLong."
     )
     remedy: str = field("A command that resolves it. Empty if there is none.", default=UNSET)

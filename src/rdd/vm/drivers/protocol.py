@@ -31,6 +31,7 @@ from rdd.host.errors import FailureReason
 from rdd.vm.problem import ADDRESS_IN_USE
 
 if TYPE_CHECKING:
+    from rdd.fetch.network import Network
     from rdd.vm.idle.activity import Activity
     from rdd.vm.idle.load import Loads
     from rdd.vm.idle.settings import IdleAction
@@ -378,6 +379,7 @@ class DriverProvider(Protocol):
         *,
         environment: Mapping[str, str],
         progress: Callable[[str], None],
+        network: "Network",
     ) -> None:
         """Create what the first start needs (images, disks). Cancellable; may take minutes.
 

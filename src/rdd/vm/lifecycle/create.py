@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
+from rdd.fetch.network import DIRECT, Network
 from rdd.host.directories import make_private_dir
 from rdd.host.errors import HostError
 from rdd.host.files import remove, write_atomically
@@ -41,6 +42,7 @@ async def create(
     progress: Callable[[str], None],
     fill: Callable[[InstanceDirectory], Awaitable[None]] | None = None,
     driver: str = "",
+    network: Network = DIRECT,
 ) -> None:
     """Create an instance from a template, for `driver` if one is given.
 
@@ -66,7 +68,7 @@ async def create(
             await fill(directory)
         else:
             await catalog.provider(driver).prepare(
-                directory, final, environment=environment, progress=progress
+                directory, final, environment=environment, progress=progress, network=network
             )
         remove(directory.preparing)
     except BaseException:

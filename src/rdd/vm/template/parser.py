@@ -12,41 +12,26 @@ parser continues: `read` returns all problems together with the rest of the temp
 
 import difflib
 import re
-from dataclasses import dataclass
 from typing import Any
 
+from rdd.base import yaml_nodes
 from rdd.base.sizes import parse_size
+from rdd.base.yaml_nodes import YamlNode
 from rdd.vm.template.errors import TemplateSyntaxError, shown
 from rdd.vm.template.model import Template
 from rdd.vm.template.shape import FieldShape, shape_of
 
-MAX_DEPTH = 64
 MAX_VALUES = 100_000  # a template has hundreds; the App's has less than 200
 
 _is_int = re.compile(r"[-+]?[0-9]{1,18}").fullmatch
 _is_plain_key = re.compile(r"[\w./-]{1,60}").fullmatch
 _BOOLS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-_NULLS = frozenset(("", "~", "null", "Null", "NULL"))
 
 # Keys of Lima before 1.0, and their replacements.
 _REPLACED = {
     "network": "networks",
     "useHostResolver": "hostResolver.enabled",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class YamlNode:
-    """A value of the file: text, list of nodes, or mapping from text to nodes."""
-
-    value: "str | list[YamlNode] | dict[str, YamlNode]"
-    line: int
-    is_plain: bool = False
-    """A scalar without quotes; only these can be null."""
-
-    @property
-    def is_null(self) -> bool:
-        return self.is_plain and isinstance(self.value, str) and self.value in _NULLS
 
 
 def read(text: str) -> tuple[Template, list[str]]:
@@ -61,82 +46,10 @@ def read(text: str) -> tuple[Template, list[str]]:
 
 def compose(text: str) -> YamlNode | None:
     """Return the root node of a YAML text; None if empty. Raises TemplateSyntaxError."""
-    import yaml  # 20 ms, paid only by processes that read YAML
-
     try:
-        # encoded here: libyaml reports a lone surrogate as an internal failure
-        return _Composer(yaml.CBaseLoader(text.encode("utf-8")).get_event, yaml).document()
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        where = f"line {mark.line + 1}: " if mark else ""
-        raise TemplateSyntaxError([f"{where}{error.problem or error.context}"]) from None
-    except yaml.reader.ReaderError as error:
-        raise TemplateSyntaxError([f"the text is not YAML: {error.reason}"]) from None
-    except UnicodeEncodeError as error:
-        raise TemplateSyntaxError([f"the text is not Unicode: {error.reason}"]) from None
-
-
-class _Composer:
-    """Builds nodes from events."""
-
-    def __init__(self, next_event: Any, yaml: Any) -> None:
-        self.next = next_event
-        self.yaml = yaml
-        self.anchors: dict[str, YamlNode] = {}
-
-    def document(self) -> YamlNode | None:
-        self.next()  # stream start
-        if type(self.next()) is not self.yaml.DocumentStartEvent:
-            return None
-        root = self.node(self.next(), 0)
-        self.next()  # document end
-        following = self.next()
-        if type(following) is not self.yaml.StreamEndEvent:
-            line = following.start_mark.line + 1
-            raise TemplateSyntaxError([f"line {line}: a template is one YAML document"])
-        return root
-
-    def node(self, event: Any, depth: int) -> YamlNode:
-        line = event.start_mark.line + 1
-        if depth > MAX_DEPTH:
-            raise TemplateSyntaxError([f"line {line}: nested deeper than {MAX_DEPTH} levels"])
-        kind = type(event)
-        if kind is self.yaml.AliasEvent:
-            if event.anchor not in self.anchors:
-                raise TemplateSyntaxError([f'line {line}: anchor "{event.anchor}" is not defined'])
-            return self.anchors[event.anchor]
-        if kind is self.yaml.ScalarEvent:
-            node = YamlNode(event.value, line, event.implicit[0])
-        elif kind is self.yaml.SequenceStartEvent:
-            node = YamlNode(self.items(depth), line)
-        else:
-            node = YamlNode(self.mapping(depth), line)
-        if event.anchor:
-            self.anchors[event.anchor] = node
-        return node
-
-    def items(self, depth: int) -> list[YamlNode]:
-        found = []
-        while type(event := self.next()) is not self.yaml.SequenceEndEvent:
-            found.append(self.node(event, depth + 1))
-        return found
-
-    def mapping(self, depth: int) -> dict[str, YamlNode]:
-        found: dict[str, YamlNode] = {}
-        while type(event := self.next()) is not self.yaml.MappingEndEvent:
-            line = event.start_mark.line + 1
-            key = self.node(event, depth + 1).value
-            if not isinstance(key, str):
-                raise TemplateSyntaxError([f"line {line}: a key must be text"])
-            if key in found:
-                raise TemplateSyntaxError(
-                    [
-                        f"line {line}: key {shown(key)} is given twice, first in line "
-                        f"{found[key].line}"
-                    ]
-                )
-            found[key] = self.node(self.next(), depth + 1)
-        return found
+        return yaml_nodes.compose(text, what="a template")
+    except yaml_nodes.YamlSyntaxError as error:
+        raise TemplateSyntaxError([str(error)]) from None
 
 
 class _Decoder:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from rdd.fetch.network import DIRECT
 from rdd.host.errors import HostError
 from rdd.vm.drivers import catalog
 from rdd.vm.drivers.protocol import Endpoint, Forward, ForwardError, Listener
@@ -384,11 +385,11 @@ async def test_installed_guest_is_the_fallback_for_unreachable_images(
     messages: list[str] = []
     with pytest.raises(HostError, match=r'failed to download "http://127\.0\.0\.1:1/disk"'):
         await catalog.provider("qemu").prepare(
-            directory, wanted, environment=environment, progress=messages.append
+            directory, wanted, environment=environment, progress=messages.append, network=DIRECT
         )
     environment["XDG_DATA_HOME"] = str(tmp_path / "data")
     await catalog.provider("qemu").prepare(
-        directory, wanted, environment=environment, progress=messages.append
+        directory, wanted, environment=environment, progress=messages.append, network=DIRECT
     )
     assert any("using the installed guest image" in line for line in messages)
     assert (await disks.inspect(directory.path / "disk")).virtual_bytes == 4 << 20
@@ -406,4 +407,5 @@ async def test_missing_image_for_the_architecture_is_reported(
             wanted,
             environment={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
             progress=lambda line: None,
+            network=DIRECT,
         )

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rdd.base.sizes import parse_size
+from rdd.base.yaml_nodes import MAX_DEPTH
 from rdd.vm.template import TemplateError, TemplateSyntaxError, parse, validate
 from rdd.vm.template.model import Mount, PortForward, Template
-from rdd.vm.template.parser import MAX_DEPTH
 
 
 def problems(text: str) -> list[str]:

@@ -25,7 +25,7 @@ _RESOURCES = f"{names.RDD_API}/resources"
 def approve(call: Call, connection: "Connection", app: Object) -> bool:
     """Ask, and return whether the program will be fetched."""
     sources = _sources(connection, app["spec"])
-    lines = [f"  {url} ({_size(url, app)})" for url in sources]
+    lines = [f"  {url} ({_size(call, url, app)})" for url in sources]
     sys.stderr.write(
         "".join(f"{line}\n" for line in [conditions_of(app)[names.SETTLED]["message"], *lines])
         + "Fetch it now? [y/N] "
@@ -58,9 +58,11 @@ def _sources(connection: "Connection", spec: Object) -> list[str]:
     return found
 
 
-def _size(url: str, app: Object) -> str:
+def _size(call: Call, url: str, app: Object) -> str:
     from rdd.fetch.fetching import remote_size
     from rdd.fetch.network import Network
+    from rdd.profiles.current import sources_of
 
-    size = asyncio.run(remote_size(url, network=Network.of_settings(app.get("spec") or {})))
+    network = Network.of_settings(app.get("spec") or {}, sources_of(call.instance))
+    size = asyncio.run(remote_size(url, network=network))
     return "size unknown" if size is None else binary(size)

@@ -32,6 +32,7 @@ def run(call: Call) -> int:
         app = get_or_none(connection, APP)
         changes = recorded_changes(connection)
     found = [_describe(path, inner, app, changes) for path, inner in wanted]
+    _add_profile(call, found)
     if as_json:
         is_one = bool(call.args) and [path for path, _ in wanted] == [call.args[0]]
         call.out.write(json.dumps(found[0] if is_one else found) + "\n")
@@ -81,11 +82,41 @@ def _source(
     return "default" if is_default else "set"
 
 
+def _add_profile(call: Call, found: list[Object]) -> None:
+    """Add the locks of the deployment profile, and the defaults that come from it."""
+    from rdd.profiles.current import CurrentProfile
+
+    rules = CurrentProfile.of(call.instance).rules()
+    if rules is None:
+        return
+    from rdd.profiles import settings
+    from rdd.profiles.rules import Profile
+
+    locks = {lock.name: lock for lock in rules.locks}
+    defaults = rules.defaults if isinstance(rules, Profile) else {}
+    for entry in found:
+        path = tuple(entry["property"].split("."))
+        given = settings.value_at(defaults, path)
+        if given is not None:
+            entry["default"] = given
+            if settings.same(path, given, entry["value"]) and "set by" not in entry["source"]:
+                entry["source"] = f"default of {rules.path}"
+        if lock := locks.get(entry["property"]):
+            entry["lock"] = {"value": lock.value, "file": str(rules.path), "line": lock.line}
+            is_met = settings.same(path, lock.value, entry["value"])
+            if is_met and "set by" not in entry["source"]:
+                entry["source"] = f"locked by {rules.path}"
+
+
+def _lock_text(lock: Object | None) -> str:
+    return "-" if lock is None else f"{text_of(lock['value'])} ({lock['file']}:{lock['line']})"
+
+
 def _row(found: Object) -> tuple[str, ...]:
     return (
         found["property"],
         text_of(found["value"]),
         text_of(found["default"]),
         found["source"],
-        text_of(found["lock"]),
+        _lock_text(found["lock"]),
     )

@@ -15,6 +15,7 @@ from rdd.cli.framework.confirm import agreed, is_interactive
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.types import Call
 from rdd.fetch.network import Network
+from rdd.profiles.current import sources_of
 from rdd.toolbox.catalogue import CatalogueFile
 
 Described = tuple[str, Sequence[CatalogueFile]]
@@ -34,7 +35,7 @@ def require_consent(call: Call, wanted: Sequence[Described], spec: Object) -> No
             f"{titles}: not fetched without consent; add --yes, "
             "or run: rdd set downloads.automatic=true"
         )
-    network = Network.of_settings(spec)
+    network = Network.of_settings(spec, sources_of(call.instance))
     sizes = asyncio.run(_sizes([file for _, files in wanted for file in files], network))
     lines = []
     for title, files in wanted:

@@ -18,6 +18,7 @@ from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.types import Call
 from rdd.fetch.failures import FetchError
 from rdd.fetch.network import Network
+from rdd.profiles.current import sources_of
 from rdd.toolbox.catalogue import Tool, version_key
 
 if TYPE_CHECKING:
@@ -104,9 +105,10 @@ def network_of(call: Call) -> Network:
     from rdd.cli.commands.service.calls import service_for
 
     if service_for(call).running() is None:
-        return Network()
+        return Network(sources=sources_of(call.instance))
     with connected(call, start=False) as connection:
-        return Network.of_settings((get_or_none(connection, APP) or {}).get("spec") or {})
+        spec = (get_or_none(connection, APP) or {}).get("spec") or {}
+        return Network.of_settings(spec, sources_of(call.instance))
 
 
 async def _latest(tools: Sequence[Tool], network: Network) -> dict[str, tuple[str, ...]]:

@@ -6,6 +6,7 @@ agent and the LimaVM. A cause without a command of its own gets one here, where 
 known.
 """
 
+from rdd.api import names
 from rdd.api.types import Object
 from rdd.controllers.app.commands import largest_directories, rdd_command
 from rdd.host.errors import FailureReason
@@ -19,6 +20,12 @@ _OF_MACHINE = ("CreateFailed", "StartFailed")
 def failure(reason: str, remedy: str) -> Object:
     """Return a failure; one without a remedy has no such member."""
     return {"reason": reason, "remedy": remedy} if remedy else {"reason": reason}
+
+
+def not_ours(instance: Instance, kind: str, namespace: str) -> Object:
+    """Return the failure of an object with the name of the App's machine that is not its own."""
+    remedy = f"ctl delete {kind} {names.APP_VM_NAME} --namespace {namespace}"
+    return failure("NotOurs", rdd_command(instance, remedy))
 
 
 def failure_of(vm: LimaVM | None, settled: Condition, instance: Instance) -> Object | None:
@@ -35,6 +42,8 @@ def _default_remedy(reason: str, instance: Instance) -> str:
             return largest_directories(instance.home)
         case FailureReason.NO_PERMISSION:
             return f"ls -ld '{instance.dir}' '{instance.short_dir}' '{instance.lima_home}'"
+        case FailureReason.NOT_ALLOWED:
+            return rdd_command(instance, "profile show")
         case FailureReason.NO_NETWORK:
             return rdd_command(instance, "start")  # retries, once this host is online
         case _:

@@ -28,6 +28,9 @@ REASONS: Final = ReasonTable(
            "a LimaVM or ConfigMap of the same name does not belong to this App"),
     Reason(SETTLED, "False", "Refused", FORWARDED,
            "the LimaVM or its template was rejected; the message is that of the rejection"),
+    Reason(SETTLED, "False", "NotAllowed", FORWARDED,
+           "the deployment profile does not allow a setting, or is broken; what runs goes on, and "
+           "nothing starts"),
     Reason(SETTLED, "False", "CreateFailed", FORWARDED,
            "the virtual machine was not created; the message is that of the condition Created"),
     Reason(SETTLED, "False", "ApplyingTemplate", "Applying the configuration change to the VM",

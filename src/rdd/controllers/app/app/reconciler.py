@@ -18,14 +18,15 @@ from rdd.controllers.app.app import discovery, history, status, template
 from rdd.controllers.app.app.deletion import AppDeletion
 from rdd.controllers.app.app.driver_choice import AUTO, choose, no_driver_message
 from rdd.controllers.app.app.engine_version import EngineFetch, environment_with_engine
-from rdd.controllers.app.app.failures import failure, failure_of
+from rdd.controllers.app.app.failures import failure, failure_of, not_ours
 from rdd.controllers.app.app.idle import apply_idle
+from rdd.controllers.app.app.machine_state import can_replace_template, limits_of, reason_of
 from rdd.controllers.app.app.ports import PortReservation
+from rdd.controllers.app.app.profile_hold import hold_by_profile
 from rdd.controllers.app.app.programs import ProgramFetch
 from rdd.controllers.app.app.reasons import restart_pending, settled
 from rdd.controllers.app.app.settled import Situation, decide
 from rdd.controllers.app.app.status import AppReport, AppStatusWriter
-from rdd.controllers.app.commands import rdd_command
 from rdd.controllers.environment import ControllerEnvironment
 from rdd.host.directories import make_private_dir
 from rdd.kinds.app import App
@@ -111,7 +112,8 @@ class AppReconciler:
         kinds: tuple[type[Kind], ...] = (LimaVM, Checkout)
         ends = [self._context.cache.informer(kind).add_handler(changed) for kind in kinds]
         try:
-            await asyncio.get_running_loop().create_future()
+            with self._env.watching_profile(lambda: self._context.enqueue(APP)):
+                await asyncio.get_running_loop().create_future()
         finally:
             for unsubscribe in ends:
                 unsubscribe()
@@ -241,7 +243,7 @@ class AppReconciler:
             await self._report(
                 app_pass,
                 settled("NotOurs", message),
-                failure=self._not_ours("limavm", namespace),
+                failure=not_ours(self._env.instance, "limavm", namespace),
             )
             return Result.done()
         app_pass.vm = LimaVM.of(found)
@@ -253,9 +255,12 @@ class AppReconciler:
         return None
 
     async def _program(self, app_pass: AppPass) -> Result | None:
-        """Hold a change until the program that it needs is fetched."""
-        hold = await self._engine.hold(app_pass.app, app_pass.driver) or (
-            await self._programs.hold(app_pass.app, app_pass.driver, app_pass.vm)
+        """Hold a change until it is allowed, and the program that it needs is fetched."""
+        app, driver = app_pass.app, app_pass.driver
+        hold = (
+            hold_by_profile(self._env, app)
+            or await self._engine.hold(app, driver)
+            or await self._programs.hold(app, driver, app_pass.vm)
         )
         if hold is None:
             return None
@@ -282,7 +287,7 @@ class AppReconciler:
 
     def _release_port(self, app_pass: AppPass) -> None:
         """Release the port as soon as the machine starts with it."""
-        reason = _reason(app_pass.vm, names.RUNNING) if app_pass.vm is not None else ""
+        reason = reason_of(app_pass.vm, names.RUNNING) if app_pass.vm is not None else ""
         is_used = reason == "Starting" or (reason == "Started" and app_pass.is_template_applied)
         if is_used or not app_pass.app.spec.running:
             self._port.release()
@@ -315,7 +320,7 @@ class AppReconciler:
                 await self._report(
                     app_pass,
                     settled("NotOurs", f"{message}; delete it to continue"),
-                    failure=self._not_ours("configmap", namespace),
+                    failure=not_ours(self._env.instance, "configmap", namespace),
                 )
                 return Result.requeue(_REFUSED_RETRY_S)
             if (source.get("data") or {}).get(TEMPLATE_KEY) != text:
@@ -390,7 +395,9 @@ class AppReconciler:
         difference = template.compare(present, self._inputs(app_pass))
         if difference == "none":
             return _REQUEUE if await self._programs.use(app_pass.app, vm) else None
-        if difference == "upgrade" and not _can_replace_template(vm):
+        if difference == "upgrade" and not can_replace_template(
+            vm, has_locks=self._env.has_locks()
+        ):
             app_pass.is_restart_pending = True
             return None
         patch = {"data": {TEMPLATE_KEY: self._text(app_pass)}}
@@ -422,10 +429,6 @@ class AppReconciler:
 
     # -- reporting
 
-    def _not_ours(self, kind: str, namespace: str) -> Object:
-        remedy = f"ctl delete {kind} {names.APP_VM_NAME} --namespace {namespace}"
-        return failure("NotOurs", rdd_command(self._env.instance, remedy))
-
     async def _report(
         self,
         app_pass: AppPass,
@@ -447,7 +450,7 @@ class AppReconciler:
                 port=app.status.kubernetes_port if port is None else port,
                 driver=app_pass.driver,
                 passed_over=app_pass.passed_over,
-                limits=_limits(app_pass.vm),
+                limits=limits_of(app_pass.vm),
                 failure=failure or failure_of(app_pass.vm, condition, self._env.instance),
             ),
         )
@@ -495,19 +498,3 @@ class AppReconciler:
             return await self._client.get(resource_of(kind), key.name, namespace=key.namespace)
         except errors.NotFound:
             return None
-
-
-def _reason(vm: LimaVM, type_: str) -> str:
-    return str((find_condition(conditions_of(vm.raw), type_) or {}).get("reason", ""))
-
-
-def _limits(vm: LimaVM | None) -> Object | None:
-    found = vm.status.resource_limits if vm is not None else None
-    return dict(found.raw) if found is not None else None
-
-
-def _can_replace_template(vm: LimaVM) -> bool:
-    """Return whether a new template interrupts nothing: the machine is stopped or restarting."""
-    if vm.status.restart_needed or names.RESTART_REQUESTED in vm.metadata.annotations:
-        return True
-    return not vm.spec.running and _reason(vm, names.RUNNING) in ("Stopped", "")

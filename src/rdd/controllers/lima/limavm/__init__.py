@@ -23,6 +23,7 @@ from rdd.controllers.lima.limavm.admission import LimaVMAdmission
 from rdd.controllers.lima.limavm.disks import ENDPOINT, DiskEndpoint
 from rdd.controllers.lima.limavm.machines_interface import MakeVmEnvironment, VmEnvironment
 from rdd.controllers.lima.limavm.reconciler import LimaVMReconciler
+from rdd.controllers.lima.limavm.start_check import StartCheck
 from rdd.controllers.lima.limavm.uniqueness import NameReservations
 from rdd.kinds.catalog import crds_of
 from rdd.kinds.limavm import LimaVM
@@ -50,6 +51,7 @@ def limavm(env: ControllerEnvironment) -> Controller:
     """Create the controller of the virtual machines of an instance."""
 
     def make_machines(changed: Callable[[str], None]) -> VmEnvironment:
+        from rdd.fetch.network import Network
         from rdd.host.trash import Trash
         from rdd.vm.machine_trash import MachineTrash
         from rdd.vm.machines import Machines
@@ -65,6 +67,7 @@ def limavm(env: ControllerEnvironment) -> Controller:
             version=env.version,
             trash=MachineTrash(Trash(env.instance.trash_dirs), env.instance.suffix),
             snapshots=SnapshotStore(env.instance.snapshot_dirs),
+            network=lambda: Network(sources=env.sources()),
         )
 
     return controller(env, make_machines)
@@ -90,6 +93,7 @@ def controller(env: ControllerEnvironment, make_machines: MakeVmEnvironment) -> 
             reservations,
             grace_periods,
             log_dir=env.instance.log_dir if keeps_logs else None,
+            start_check=StartCheck(context.client, env) if env.profile is not None else None,
         )
 
     def webhooks(context: Context) -> Sequence[Webhook]:

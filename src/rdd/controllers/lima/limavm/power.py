@@ -27,6 +27,7 @@ from rdd.controllers.lima.limavm import reasons
 from rdd.controllers.lima.limavm.machines_interface import GRACE_S, STABLE_S, VmEnvironment
 from rdd.controllers.lima.limavm.operations import Operations
 from rdd.controllers.lima.limavm.reconcile_pass import ReconcilePass
+from rdd.controllers.lima.limavm.start_check import StartCheck
 from rdd.controllers.lima.limavm.templates import wanted_text
 from rdd.host.errors import FailureReason, HostError
 from rdd.runtime import Condition, Context, Result
@@ -39,13 +40,21 @@ from rdd.vm.template import TemplateError, parse
 
 _UP = (Phase.STARTING, Phase.RUNNING)
 _AGENT_STOPPED = "the host agent does not respond: its process is stopped"
+_NOT_ALLOWED_RETRY_S = 30.0
 _ALIVE = (InstanceStatus.RUNNING, InstanceStatus.BROKEN)
 
 
 class PowerControl:
     """Starts, stops and restarts existing machines."""
 
-    def __init__(self, context: Context, machines: VmEnvironment, operations: Operations) -> None:
+    def __init__(
+        self,
+        context: Context,
+        machines: VmEnvironment,
+        operations: Operations,
+        start_check: StartCheck | None = None,
+    ) -> None:
+        self._start_check = start_check
         self._clock = context.clock
         self._machines = machines
         self._operations = operations
@@ -81,7 +90,7 @@ class PowerControl:
         if not vm_pass.vm.spec.running:
             return await self._halt(vm_pass)
         if vm_pass.vm.status.restart_needed and seen.phase is not Phase.STARTING:
-            return await self._restart(vm_pass)
+            return await self._restart(vm_pass, seen)
         return await self._run(vm_pass, seen)
 
     # -- the template
@@ -126,8 +135,13 @@ class PowerControl:
 
     # -- restart and reset
 
-    async def _restart(self, vm_pass: ReconcilePass) -> Result:
+    async def _restart(self, vm_pass: ReconcilePass, seen: Observation) -> Result:
         if self._is_up(vm_pass.name):
+            if problem := await self._start_problem(vm_pass):
+                # What runs is not destroyed because it could not start again.
+                vm_pass.problem = f"the restart waits: {problem}"
+                await self._run(vm_pass, seen)
+                return Result.requeue(_NOT_ALLOWED_RETRY_S)
             return self._stop(vm_pass, "restart")
         vm_pass.state.start_backoff.reset()
         await vm_pass.write_status(
@@ -260,8 +274,22 @@ class PowerControl:
         return result
 
     async def _start(self, vm_pass: ReconcilePass) -> Result:
+        if problem := await self._start_problem(vm_pass):
+            await vm_pass.write_status(
+                reasons.start_failed(problem),
+                remove=reasons.DEGRADED,
+                observes=True,
+                failure=HostError(problem, reason=FailureReason.NOT_ALLOWED),
+            )
+            return Result.requeue(_NOT_ALLOWED_RETRY_S)
         await vm_pass.write_status(reasons.STARTING, remove=reasons.DEGRADED)
         return self._start_operation(vm_pass, "start", self._machines.start(vm_pass.name))
+
+    async def _start_problem(self, vm_pass: ReconcilePass) -> str:
+        if self._start_check is None:
+            return ""
+        text = self._machines.template_text(vm_pass.name)
+        return await self._start_check.problem(vm_pass.vm, text)
 
     def _start_operation(
         self,

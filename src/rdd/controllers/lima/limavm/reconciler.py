@@ -25,6 +25,7 @@ from rdd.controllers.lima.limavm.machines_interface import GRACE_S, MakeVmEnviro
 from rdd.controllers.lima.limavm.operations import Operations
 from rdd.controllers.lima.limavm.power import PowerControl
 from rdd.controllers.lima.limavm.reconcile_pass import ReconcilePass, VmState
+from rdd.controllers.lima.limavm.start_check import StartCheck
 from rdd.controllers.lima.limavm.status import LimaVMStatusWriter
 from rdd.controllers.lima.limavm.templates import TemplateCopies
 from rdd.controllers.lima.limavm.uniqueness import NameReservations, name_in_use, older_namesake
@@ -52,6 +53,7 @@ class LimaVMReconciler:
         grace_periods: dict[str, float],
         *,
         log_dir: Path | None = None,
+        start_check: StartCheck | None = None,
     ) -> None:
         self._context = context
         self._reservations = reservations
@@ -63,7 +65,7 @@ class LimaVMReconciler:
         self._status = LimaVMStatusWriter(context)
         self._copies = TemplateCopies(context.client)
         self._creation = InstanceCreation(context, machines, self._operations, self._copies)
-        self._power = PowerControl(context, machines, self._operations)
+        self._power = PowerControl(context, machines, self._operations, start_check)
         self._deletion = LimaVMDeletion(
             context, machines, self._operations, grace_periods, log_dir=log_dir
         )

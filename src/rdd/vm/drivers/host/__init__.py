@@ -6,6 +6,7 @@ line fast.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from rdd.vm.drivers.protocol import (
     Availability,
@@ -17,6 +18,9 @@ from rdd.vm.drivers.protocol import (
 )
 from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.template.model import Template
+
+if TYPE_CHECKING:
+    from rdd.fetch.network import Network
 
 __all__ = ["PROVIDER"]
 
@@ -48,6 +52,7 @@ class HostProvider:
         *,
         environment: Mapping[str, str],
         progress: Callable[[str], None],
+        network: "Network",
     ) -> None:
         """Refuse limits that this host cannot enforce. Raises HostError."""
         from rdd.host.cgroups import Layout

@@ -11,6 +11,7 @@ Methods import what they need when they are called. docs/lima-driver.md
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from rdd.vm.drivers.protocol import (
     AgentCommand,
@@ -21,6 +22,9 @@ from rdd.vm.drivers.protocol import (
 )
 from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.template.model import Template
+
+if TYPE_CHECKING:
+    from rdd.fetch.network import Network
 
 __all__ = ["PROVIDER"]
 
@@ -51,6 +55,7 @@ class LimaProvider:
         *,
         environment: Mapping[str, str],
         progress: Callable[[str], None],
+        network: "Network",
     ) -> None:
         from rdd.vm.drivers.lima.preparation import prepare
 

@@ -20,6 +20,7 @@ from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.template.model import Template
 
 if TYPE_CHECKING:
+    from rdd.fetch.network import Network
     from rdd.vm.drivers.protocol import Storage
 
 __all__ = ["PROVIDER"]
@@ -63,10 +64,13 @@ class QemuProvider:
         *,
         environment: Mapping[str, str],
         progress: Callable[[str], None],
+        network: "Network",
     ) -> None:
         from rdd.vm.drivers.qemu.preparation import prepare
 
-        await prepare(directory, template, environment=environment, progress=progress)
+        await prepare(
+            directory, template, environment=environment, progress=progress, network=network
+        )
 
     def shell(
         self, directory: InstanceDirectory, template: Template, request: ShellRequest

@@ -13,6 +13,7 @@ from rdd.fetch.cache import Cache
 from rdd.fetch.checkout import link_or_copy
 from rdd.fetch.failures import SourceUnreachable
 from rdd.fetch.fetching import fetch_expanded
+from rdd.fetch.network import Network
 from rdd.host.errors import HostError
 from rdd.host.files import write_atomically
 from rdd.host.user_cache import cache_directory
@@ -30,6 +31,7 @@ async def prepare(
     *,
     environment: Mapping[str, str],
     progress: Callable[[str], None],
+    network: Network,
 ) -> None:
     """Fetch the image and create the disk. Cancellable. Raises HostError."""
     home = Path(environment.get("HOME") or "/")
@@ -38,7 +40,7 @@ async def prepare(
     await ssh.ensure_key(directory.path.parent)
     for image in _candidates(template, environment):
         try:
-            await _place(image, directory.path, cache, progress)
+            await _place(image, directory.path, cache, progress, network)
             break
         except SourceUnreachable as error:
             problem = error
@@ -48,7 +50,7 @@ async def prepare(
         if installed is None:
             raise problem
         progress(f"{problem}; using the installed guest image {installed.location}")
-        await _place(installed, directory.path, cache, progress)
+        await _place(installed, directory.path, cache, progress, network)
     progress("Creating the disk")
     await disks.create_overlay(
         directory.path / files.IMAGE, directory.path / files.DISK, template.disk
@@ -71,7 +73,11 @@ def _candidates(template: Template, environment: Mapping[str, str]) -> Sequence[
 
 
 async def _place(
-    image: Image, directory: Path, cache: Cache, progress: Callable[[str], None]
+    image: Image,
+    directory: Path,
+    cache: Cache,
+    progress: Callable[[str], None],
+    network: Network,
 ) -> None:
     wanted: list[tuple[str, File]] = [(files.IMAGE, image)]
     if image.kernel is not None:
@@ -80,7 +86,11 @@ async def _place(
             wanted.append((files.INITRD, image.initrd))
     for name, file in wanted:
         path = await fetch_expanded(
-            file.location, file.digest, cache=cache, report=lambda done: progress(str(done))
+            file.location,
+            file.digest,
+            cache=cache,
+            report=lambda done: progress(str(done)),
+            network=network,
         )
         link_or_copy(path, directory / name)
     if image.kernel is not None:

@@ -101,6 +101,8 @@ class Tab:
         self._connection = connection
         self.problems: list[str] = []
         self.requests: list[str] = []
+        self.sent: list[str] = []
+        """Messages that the page sent over its WebSockets."""
         self.origin = ""
         connection.on_event = self._event
         for domain in ("Page", "Runtime", "Log", "Network"):
@@ -115,6 +117,11 @@ class Tab:
             entry = params["entry"]
             if entry["source"] == "security" or "Content Security Policy" in entry["text"]:
                 self.problems.append(f"{entry['source']}: {entry['text']}")
+        elif method == "Network.responseReceived" and params["response"]["status"] >= 500:
+            response = params["response"]
+            self.problems.append(f"status {response['status']}: {response['url']}")
+        elif method == "Network.webSocketFrameSent":
+            self.sent.append(params["response"]["payloadData"])
         elif method == "Network.requestWillBeSent":
             url = params["request"]["url"]
             self.requests.append(url)

@@ -4,7 +4,7 @@
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,12 +73,19 @@ class Desktop:
 
 
 @contextmanager
-def desktop(script: Path, kubectl: Path, docker: Path) -> Iterator[Desktop]:
-    """Start rdd with the engine on this machine, in a home whose sockets have short paths."""
+def desktop(
+    script: Path, kubectl: Path, docker: Path, prepare: Callable[[World], None] | None = None
+) -> Iterator[Desktop]:
+    """Start rdd with the engine on this machine, in a home whose sockets have short paths.
+
+    `prepare` adds variables and files before the daemon starts.
+    """
     home = Path(tempfile.mkdtemp(prefix="rdd", dir="/tmp"))
     try:
         for service in make_world(script, home / "h", kubectl):
             service.variables["RDD_VM_TYPE"] = "host"
+            if prepare is not None:
+                prepare(service)
             made = Desktop(service, docker)
             try:
                 service.rdd("start")

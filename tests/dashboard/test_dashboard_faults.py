@@ -59,9 +59,15 @@ def test_viewer_sees_state_and_no_content(world: Desktop, browser: Chromium, pag
     assert viewer.js("[...document.querySelectorAll('.tabs a')].map(a => a.innerText)") == [
         "Info",
         "Stats",
-        "Processes",
     ]
     assert "hunter2" not in viewer.js("document.documentElement.outerHTML")
+    world.service.kubectl(
+        "create", "clusterrolebinding", "logs",
+        "--clusterrole=rdd:viewer-logs", "--group=rdd:viewers",
+    )  # fmt: skip
+    viewer.js("location.reload()")
+    viewer.click(".tabs a", "Logs")
+    viewer.until("document.querySelector('.line')?.innerText === 'secret'")
     viewer.go("home")
     viewer.shows("Everything is running")
     assert not viewer.js("document.querySelector('.health button')")
@@ -74,6 +80,43 @@ def test_page_without_a_session_shows_how_to_log_in(browser: Chromium, page: Tab
     stranger.open(f"http://{page.origin}/")
     stranger.shows("This browser is not logged in", "rdd dashboard")
     assert stranger.problems == []
+
+
+def test_hidden_page_asks_for_no_figures(page: Tab, world: Desktop) -> None:
+    id_ = world.run("measured")
+    page.go("containers")
+    live = "/\\d %/.test(document.querySelector('.rows .row:not(.group)')?.innerText)"
+    page.until(live)
+
+    def show(is_hidden: bool) -> None:
+        del page.sent[:]
+        page.js(
+            "Object.defineProperty(document, 'hidden', {configurable: true, value: "
+            f"{json.dumps(is_hidden)}}}); document.dispatchEvent(new Event('visibilitychange'))"
+        )
+
+    show(is_hidden=True)
+    world.service.until(lambda: any('"op":"cancel"' in text for text in page.sent))
+    show(is_hidden=False)
+    world.service.until(lambda: any('"op":"stats"' in text for text in page.sent))
+    world.docker("rm", "-f", id_)
+    page.shows("No containers")
+
+
+def test_page_of_another_version_offers_to_reload(page: Tab, browser: Chromium) -> None:
+    old = browser.tab()
+    script = old.call(
+        "Page.addScriptToEvaluateOnNewDocument",
+        source="const real = fetch; window.fetch = (path, init) => real(path, path !== '/session'"
+        " ? init : {...init, body: init.body.replace('\"protocol\":1', '\"protocol\":0')})",
+    )["identifier"]
+    old.open(f"http://{page.origin}/")
+    old.shows("This page is of another version", "Reload the page")
+    old.call("Page.removeScriptToEvaluateOnNewDocument", identifier=script)
+    old.click("button", "Reload")
+    old.shows("Everything is running")
+    assert old.problems == []
+    old.js("location.replace('about:blank')")
 
 
 def test_published_port_gets_no_cookie(world: Desktop, browser: Chromium, page: Tab) -> None:
@@ -169,6 +212,15 @@ def test_killed_daemon_leaves_a_stale_page_that_recovers(page: Tab, world: Deskt
     world.connected(page)
     page.hides("Connection lost")
     page.shows("survivor", "exited")
+    # as if another version of the daemon had started
+    page.js("document.querySelector('meta[name=rdd-build]').content = 'older'")
+    world.service.crash()
+    page.shows("Connection lost")
+    world.service.rdd("service", "start")
+    page.shows("The daemon was updated.", "Reload")
+    page.click(".banner button", "Reload")
+    page.hides("The daemon was updated.")
+    page.shows("survivor")
     world.docker("rm", id_)
     page.shows("No containers")
 
@@ -183,6 +235,15 @@ def test_engine_is_stopped_and_started_from_home(page: Tab, world: Desktop) -> N
     page.shows("Stopped")
     page.go("containers")
     page.shows("No containers", "The engine is not running.")
+    for screen, text in (
+        ("images", "No images"), ("volumes", "No volumes"), ("networks", "No networks"),
+        ("ports", "No published ports"), ("machines", "Stopped"),
+        ("logs", "Daemon: rdd.stderr.log"),
+    ):  # fmt: skip
+        page.go(screen)
+        page.shows(text)
+    page.go("containers", "0" * 64)
+    page.shows("This container does not exist any more.")
     page.go("home")
     page.click(".health button", "Start")
     page.shows("Everything is running")

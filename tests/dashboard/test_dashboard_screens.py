@@ -172,16 +172,22 @@ def test_keyboard(page: Tab, world: Desktop) -> None:
     page.call("Input.insertText", text="go to volumes")
     page.press("Enter")
     page.until("location.hash === '#/volumes'")
+    page.press("k", ctrl=True)
+    page.until("document.activeElement?.getAttribute('role') === 'combobox'")
+    page.call("Input.insertText", text="stop rdd")
+    page.press("Enter")
+    page.shows("Stop the machine?", "No containers are running.")
+    page.press("Escape")
+    page.until("document.querySelector('dialog') === null")
     page.press("g")
     page.press("i")
     page.until("location.hash === '#/images'")
     world.remove_all()
 
 
-def test_container_detail(page: Tab, world: Desktop) -> None:
+def test_container_detail(page: Tab, world: Desktop, browser: Chromium, tmp_path: Path) -> None:
     program = (
-        "printf '\\033[31mred\\033[0m plain\\n'; i=0; "
-        "while [ $i -lt 3000 ]; do i=$((i+1)); echo line $i; done; exec sleep 100000"
+        "seq 60000 | sed 's/^/line /'; printf '\\033[31mred\\033[0m plain\\n'; exec sleep 100000"
     )
     id_ = world.run(
         "detailed", "-e", "COLOUR=blue", "-v", "stuff:/stuff", "--label", "owner=me",
@@ -191,12 +197,16 @@ def test_container_detail(page: Tab, world: Desktop) -> None:
     page.shows("Summary", "detailed", id_[:12], "COLOUR", "blue", "/stuff", "owner", "18183:80")
     page.shows("Networks", "bridge")
     page.click(".tabs a", "Logs")
-    page.shows("3,001 lines", "line 3000")
+    page.shows("50,000 lines", "line 60000")
     page.fill(".log-view [data-filter]", "red")
     page.shows("1 of 1 match")
     page.until("document.querySelector('.line.hit .f-c1 mark')?.innerText === 'red'")
-    page.fill(".log-view [data-filter]", "LINE 29")
-    page.shows("1 of 111 matches")
+    page.fill(".log-view [data-filter]", "LINE 599")
+    page.shows("1 of 100 matches")
+    page.click("[aria-label='Previous match']")
+    page.shows("100 of 100 matches", "line 59999")
+    page.click("[aria-label='Next match']")
+    page.shows("1 of 100 matches")
     page.click(".log-view .check", "Timestamps")
     page.until("/^20\\d\\d-/.test(document.querySelector('.line')?.innerText)")
     assert page.js("document.querySelectorAll('.line').length") < 150
@@ -209,6 +219,10 @@ def test_container_detail(page: Tab, world: Desktop) -> None:
     page.click(".tabs a", "Files")
     page.click(".file-name button", "www")
     page.shows("index.html", "6 B")
+    browser.download_to(tmp_path)
+    page.click("[aria-label='Download index.html']")
+    world.service.until(lambda: (tmp_path / "index.html").exists())
+    assert (tmp_path / "index.html").read_text() == "hello\n"
     page.js("location.hash = '#/containers'")
     world.remove_all()
     page.shows("No containers")
@@ -223,6 +237,11 @@ def test_terminal_types_resizes_and_reports_the_exit_code(page: Tab, world: Desk
     page.type("printf '\\033[38;2;9;8;7m%s\\n' $((6*7))-ok")
     page.press("Enter")
     page.until("document.querySelector('.xterm-accessibility').innerText.includes('42-ok')")
+    page.click(".tabs a", "Info")
+    page.shows("Summary")
+    page.click(".tabs a", "Terminal")  # the same shell with what it printed
+    page.until("document.querySelector('.xterm-accessibility').innerText.includes('42-ok')")
+    page.js("document.querySelector('.xterm-helper-textarea').focus()")
     page.resize(700, 600)
     page.type("exit 3")
     page.press("Enter")
@@ -382,6 +401,12 @@ def test_machines_and_kubernetes(page: Tab) -> None:
 def test_settings_are_checked_previewed_saved_and_undone(page: Tab, world: Desktop) -> None:
     page.go("settings")
     page.shows("virtualMachine.cpus", "This machine has", "containerEngine.name")
+    page.press("/")
+    page.call("Input.insertText", text="proxy http")
+    page.hides("virtualMachine.cpus")
+    page.shows("proxy.httpProxy")
+    page.press("Escape")
+    page.shows("virtualMachine.cpus")
     page.fill("[id='setting-virtualMachine.cpus']", "100000")
     page.until("document.querySelector('.setting .refused')?.innerText")
     assert page.js("document.querySelector('.apply-bar .primary').disabled")
@@ -452,36 +477,60 @@ def test_hostile_names_are_text(page: Tab, world: Desktop) -> None:
     world.remove_all()
 
 
+AXE_RUN = (
+    "axe.run(document, {resultTypes: ['violations']}).then(r => r.violations"
+    ".filter(v => ['serious', 'critical'].includes(v.impact))"
+    ".map(v => `${v.id}: ${v.nodes[0].html.slice(0, 200)}`))"
+)
+SCREENS = [
+    *("home", "containers", "images", "volumes", "networks", "ports", "machines", "kubernetes"),
+    *("machines/default/rd", "settings", "diagnostics", "activity", "activity/history", "logs"),
+]
+TABS = ("info", "logs", "terminal", "stats", "processes", "inspect", "files")
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_screens_are_accessible(page: Tab, world: Desktop, scheme: str) -> None:
     id_ = world.run("seen", "-p", "127.0.0.1:18185:80", command="echo hello; exec sleep 100000")
     page.scheme(scheme)
     page.js(AXE.read_text() + "; undefined")
     found = {}
-    screens = ["home", "containers", "images", "volumes", "ports", "machines", "kubernetes"]
-    screens += ["settings", "diagnostics", "activity", "activity/history", "networks", "logs"]
-    tabs = ("info", "logs", "terminal", "stats", "processes", "inspect", "files")
-    screens += [f"containers/{id_}/{tab}" for tab in tabs]
-    for screen in screens:
-        page.go(*screen.split("/"))
+
+    def check(name: str) -> None:
         page.until("document.querySelector('main .spinner') === null")
-        bad = page.js(
-            "axe.run(document, {resultTypes: ['violations']}).then(r => r.violations"
-            ".filter(v => ['serious', 'critical'].includes(v.impact))"
-            ".map(v => `${v.id}: ${v.nodes[0].html.slice(0, 200)}`))"
-        )
-        if bad:
-            found[screen] = bad
+        if bad := page.js(AXE_RUN):
+            found[name] = bad
+
+    for screen in (*SCREENS, *(f"containers/{id_}/{tab}" for tab in TABS)):
+        page.go(*screen.split("/"))
+        check(screen)
+    page.go("containers")
+    page.click(".rows [aria-label='Actions of seen']")
+    check("menu")
+    page.press("Escape")
+    page.click(".rows [aria-label='Delete seen']")
+    check("question")
+    page.press("Escape")
+    page.click(".toolbar .button.primary", "Create container")
+    check("form")
+    page.press("Escape")
+    page.until("document.querySelector('dialog') === null")
+    for name, key in (("palette", "k"), ("help", "?")):
+        page.press(key, ctrl=name == "palette")
+        page.until("document.querySelector('dialog') !== null")
+        check(name)
+        page.press("Escape")
+        page.until("document.querySelector('dialog') === null")
     page.scheme("light")
     world.remove_all()
     assert found == {}
 
 
 def test_narrow_window_has_a_menu_and_no_horizontal_scrolling(page: Tab, world: Desktop) -> None:
-    world.run("slim")
+    id_ = world.run("slim", "-p", "127.0.0.1:18187:80")
     page.resize(400, 760)
     try:
-        for screen in ("home", "containers", "images", "settings", "diagnostics", "machines"):
+        for screen in (*SCREENS, *(f"containers/{id_}/{tab}" for tab in TABS)):
             page.js(f"location.hash = '#/{screen}'")
             page.until("document.querySelector('main .spinner') === null")
             page.until("document.documentElement.scrollWidth <= 400")

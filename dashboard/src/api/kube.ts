@@ -32,6 +32,7 @@ export const resources = {
   networks: rdd("containers", "Network"),
   networkCreates: rdd("containers", "NetworkCreateRequest"),
   hostInfos: rdd("rdd", "HostInfo"),
+  accessReviews: { group: "authorization.k8s.io", version: "v1", plural: "selfsubjectaccessreviews", kind: "SelfSubjectAccessReview" },
   configMaps: { group: "", version: "v1", plural: "configmaps", kind: "ConfigMap" },
   events: { group: "events.k8s.io", version: "v1", plural: "events", kind: "Event" },
 } as const satisfies Record<string, Resource>;
@@ -91,6 +92,10 @@ export function engine(path: string): string {
 
 export function post<T>(path: string): Promise<T> {
   return json<T>(`/k8s${path}`, { method: "POST" });
+}
+
+export function erase<T>(path: string): Promise<T> {
+  return json<T>(`/k8s${path}`, { method: "DELETE" });
 }
 
 export async function upload(path: string, body: Blob): Promise<void> {

@@ -82,6 +82,30 @@ export async function restartMachine(machine: LimaVM): Promise<void> {
   await annotate(resources.limaVMs, machine, { "lima.rancherdesktop.io/restartRequested": String(Date.now()) });
 }
 
+const STOP_MODE = "lima.rancherdesktop.io/stopMode";
+
+/** Start or stop a machine that is not the App's; a stop clears an earlier request to suspend. */
+export async function setMachineRunning(machine: LimaVM, running: boolean): Promise<void> {
+  await mergePatch(resources.limaVMs, machine, { metadata: { annotations: { [STOP_MODE]: null } }, spec: { running } });
+}
+
+/** Save the memory of a machine and stop it; if that is refused, it runs on and the error has the reason. */
+export async function suspendMachine(machine: LimaVM): Promise<void> {
+  const written = await mergePatch<LimaVM>(resources.limaVMs, machine, { metadata: { annotations: { [STOP_MODE]: "suspend" } }, spec: { running: false } });
+  try {
+    await follow(stores.limaVMs, keyOf(machine), (current) => {
+      if (!current) return true;
+      if ((current.status?.observedGeneration ?? 0) < (written.metadata.generation ?? 0)) return false;
+      const running = condition(current, "Running");
+      if (running?.reason === "StopFailed") throw new Error(running.message);
+      return running?.reason === "Stopped";
+    });
+  } catch (error) {
+    await setMachineRunning(machine, true);
+    throw error;
+  }
+}
+
 /** Retry what failed: a creation, a start, or the search for a driver. */
 export async function retryApp(): Promise<void> {
   if (app.value) await annotate(resources.apps, app.value, { "app.rancherdesktop.io/lookAgainRequested": String(Date.now()) });

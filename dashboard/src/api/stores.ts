@@ -3,8 +3,9 @@
 
 import { computed, signal } from "@preact/signals";
 import { Collection } from "./collection.ts";
-import { get, groupPath, pathOf, resources, type Resource } from "./kube.ts";
+import { create, engine, get, groupPath, pathOf, resources, type Resource } from "./kube.ts";
 import type { ConfigMap, Event, KubeObject } from "./objects.ts";
+import { session } from "./session.ts";
 import { connection, multiplexer } from "./socket.ts";
 import type { App, Container, ContainerCreateRequest, Diagnostic, HostInfo, Image, ImageBuildRequest, ImagePullRequest, ImagePushRequest, ImageScanRequest, ImageTagRequest, LimaVM, Network, NetworkCreateRequest, Volume, VolumeCreateRequest } from "./types.ts";
 
@@ -65,6 +66,22 @@ export function isServed(resource: Resource): boolean {
   return served.value?.has(`${resource.group}/${resource.plural}`) ?? false;
 }
 
+/** Whether the session may read the logs of containers: an administrator, or a viewer with `rdd:viewer-logs`. */
+export const logsAllowed = signal(false);
+
+async function discoverRights(): Promise<void> {
+  const spec = { nonResourceAttributes: { path: engine("logs/any"), verb: "get" } };
+  const reply = await create<Review>(resources.accessReviews, undefined, { spec }).catch(() => undefined);
+  logsAllowed.value = reply?.status?.allowed ?? false;
+}
+
+interface Review extends KubeObject {
+  status?: { allowed: boolean };
+}
+
 connection.subscribe((state) => {
-  if (state === "online") void discover();
+  if (state !== "online") return;
+  void discover();
+  if (session.value?.role === "viewer") void discoverRights();
+  else logsAllowed.value = true;
 });

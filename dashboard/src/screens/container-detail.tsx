@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One container: a tab for each way to look at it.
 
-import { app, stores } from "../api/stores.ts";
+import { app, logsAllowed, stores } from "../api/stores.ts";
 import { engine, get } from "../api/kube.ts";
 import { session } from "../api/session.ts";
 import type { Container } from "../api/types.ts";
@@ -20,14 +20,16 @@ import { LogView } from "./log-view.tsx";
 
 const Terminal = lazily(async () => (await import("./terminal.tsx")).Terminal);
 
+const TABS = ["info", "logs", "terminal", "stats", "processes", "inspect", "files"] as const;
+
 export function ContainerDetail({ id, tab }: { id: string; tab: string }) {
   const container = useList(stores.containers).find((each) => each.metadata.name === id);
   if (!container && stores.containers.state.value === "loading") return <div class="empty"><Spinner /></div>;
   if (!container) return <Empty icon="box" title={t.containers.gone}><a href={link("containers")}>{t.containers.back}</a></Empty>;
   const writes = session.value?.role !== "viewer";
-  // containerd has none of the streams, and a viewer sees neither logs nor files
+  // containerd has none of the streams; a viewer sees figures, and logs if a binding allows them
   const docker = app.value?.spec?.containerEngine?.name !== "containerd";
-  const names = ["info", ...(docker && writes ? ["logs", "terminal"] : []), ...(docker ? ["stats", "processes"] : []), ...(docker && writes ? ["inspect", "files"] : [])];
+  const names = docker ? TABS.filter((each) => writes || each === "info" || each === "stats" || (each === "logs" && logsAllowed.value)) : ["info"];
   return (
     <div class="detail">
       <div class="detail-head">
@@ -39,7 +41,7 @@ export function ContainerDetail({ id, tab }: { id: string; tab: string }) {
       </div>
       <Tabs label={t.containers.title} tabs={names.map((name) => ({ id: name, title: t.containers.tabs[name] ?? name }))} current={tab} href={(name) => link("containers", id, name)} />
       <div class={`detail-body ${tab}`} key={tab}>
-        <Body container={container} tab={names.includes(tab) ? tab : "info"} />
+        <Body container={container} tab={names.some((name) => name === tab) ? tab : "info"} />
       </div>
     </div>
   );

@@ -5,7 +5,7 @@ import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
 import { containerFigures } from "../api/figures.ts";
 import { remove, resources } from "../api/kube.ts";
 import { act } from "../api/requests.ts";
-import { app, isServed, stores } from "../api/stores.ts";
+import { app, isServed, logsAllowed, stores } from "../api/stores.ts";
 import { condition, keyOf } from "../api/objects.ts";
 import { session } from "../api/session.ts";
 import type { Container } from "../api/types.ts";
@@ -146,7 +146,7 @@ function ContainerList() {
       columns={COLUMNS}
       textOf={(row) => [row.status?.name, imageName(row), row.status?.status, row.metadata.name, row.status?.portSummary, groupOf(row).title]}
       {...(grouped ? { groupOf } : {})}
-      actions={writes ? [OPEN, ...ACTIONS] : [OPEN]}
+      actions={[OPEN, ...(writes ? ACTIONS : logsAllowed.value ? READ_ACTIONS : [])]}
       href={(row) => link("containers", row.metadata.name)}
       state={stores.containers.state.value}
       problem={stores.containers.problem.value}

@@ -58,7 +58,7 @@ export function Files({ list, archive }: { list: (path: string) => string; archi
                   </td>
                   <td class="end">{entry.type === "directory" ? "" : bytes(entry.size)}</td>
                   <td>{dateTime(entry.modified)}</td>
-                  <td><code>{entry.mode}</code></td>
+                  <td><code class="mode">{entry.mode}</code></td>
                   <td>{(entry.type === "file" || entry.type === "directory") && <Button small kind="ghost" icon="download" title={t.files.downloadOf(entry.name)} onClick={() => download(archive(join(path, entry.name)))} />}</td>
                 </tr>
               ))}

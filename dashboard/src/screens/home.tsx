@@ -2,10 +2,11 @@
 // Home: one line of health with its next step, and what the machine does.
 
 import { app, isServed, stores } from "../api/stores.ts";
-import { containerFigures, machineFigures } from "../api/figures.ts";
+import { machineFigures } from "../api/figures.ts";
 import { engine, get, resources } from "../api/kube.ts";
 import { condition } from "../api/objects.ts";
-import { appMachine, restartMachine, retryApp, setRunning } from "../api/requests.ts";
+import { appMachine, retryApp, setRunning } from "../api/requests.ts";
+import { restartApp, stopApp } from "../power.ts";
 import { session } from "../api/session.ts";
 import { bytes, memory, percent } from "../format.ts";
 import { link } from "../router.ts";
@@ -13,7 +14,6 @@ import { health, isFailed, isMuted } from "../state.ts";
 import { t } from "../texts.ts";
 import { Badge, Button, Card, Command, Fact, Facts, Meter, Progress, Spinner } from "../ui/controls.tsx";
 import { Chart } from "../ui/chart.tsx";
-import { ask } from "../ui/dialog.tsx";
 import { useList, useLoad, useMachineFigures } from "../ui/hooks.ts";
 import { openPrune } from "./prune.tsx";
 
@@ -49,19 +49,11 @@ export function Home() {
 
 function HealthLine() {
   const machines = useList(stores.limaVMs);
-  const containers = useList(stores.containers);
+  useList(stores.containers);
   const diagnostics = isServed(resources.diagnostics) ? <ProblemLine /> : null;
   const state = health(app.value);
   const writes = session.value?.role !== "viewer";
   const machine = appMachine(machines);
-  const stop = async () => {
-    const count = containers.filter((each) => each.status?.status === "running").length;
-    if (await ask({ title: t.health.stopTitle, text: t.health.stopText(count), action: t.health.stop })) await setRunning(false);
-  };
-  const restart = async () => {
-    const count = containers.filter((each) => each.status?.status === "running").length;
-    if (machine && (await ask({ title: t.health.restartTitle, text: t.health.stopText(count), action: t.health.restart, danger: false }))) await restartMachine(machine);
-  };
   return (
     <section class={`health ${state.tone}`} aria-label={state.title}>
       <div class="health-line">
@@ -74,8 +66,8 @@ function HealthLine() {
           <div class="buttons">
             {state.next === "retry" && <Button kind="primary" icon="restart" onClick={retryApp}>{t.health.retry}</Button>}
             {state.next === "start" && <Button kind="primary" icon="play" onClick={() => setRunning(true)}>{t.health.start}</Button>}
-            {(state.next === "stop" || state.next === "retry") && machine && state.tone !== "busy" && <Button icon="restart" onClick={restart}>{t.health.restart}</Button>}
-            {(state.next === "stop" || state.next === "retry") && <Button icon="stop" onClick={stop}>{t.health.stop}</Button>}
+            {(state.next === "stop" || state.next === "retry") && machine && state.tone !== "busy" && <Button icon="restart" onClick={restartApp}>{t.health.restart}</Button>}
+            {(state.next === "stop" || state.next === "retry") && <Button icon="stop" onClick={stopApp}>{t.health.stop}</Button>}
           </div>
         )}
       </div>
@@ -133,7 +125,6 @@ function EngineCard() {
   const volumes = useList(stores.volumes);
   const ready = condition(app.value, "ContainerEngineReady");
   const running = containers.filter((each) => each.status?.status === "running").length;
-  void containerFigures;
   return (
     <Card title={t.home.engine} action={<Badge tone={ready?.status === "True" ? "good" : ready?.status === "Unknown" ? "busy" : "idle"} title={ready?.message}>{ready?.reason ?? t.home.off}</Badge>}>
       <Facts>

@@ -110,7 +110,7 @@ function actionsFor(users: ReadonlyMap<string, string[]>): Action<Image>[] {
   ];
 }
 
-function openPull(): void {
+export function openPull(): void {
   openForm({
     title: t.images.pullTitle,
     action: t.images.pull,
@@ -119,7 +119,7 @@ function openPull(): void {
   });
 }
 
-function openBuild(): void {
+export function openBuild(): void {
   openForm({
     title: t.images.buildTitle,
     action: t.images.build,

@@ -114,7 +114,8 @@ export function LogView({ path, active, round = "", timestamps = false, tail = "
           }} />
         </label>
         {needle && <span class="count" aria-live="polite">{t.log.found(Math.min(hit, found.length - 1) + 1, found.length)}</span>}
-        {needle && <Button small kind="ghost" icon="right" title={t.log.next} onClick={() => void step(1)} />}
+        {needle && <Button small kind="ghost" icon="up" title={t.log.previous} disabled={found.length === 0} onClick={() => void step(-1)} />}
+        {needle && <Button small kind="ghost" icon="down" title={t.log.next} disabled={found.length === 0} onClick={() => void step(1)} />}
         <span class="gap" />
         <span class="count">{t.log.lines(count)}{lines.dropped > 0 && ` · ${t.log.dropped(lines.dropped)}`}</span>
         {timestamps && <label class="check"><input type="checkbox" checked={stamped} onChange={(event) => setStamped(event.currentTarget.checked)} />{t.log.timestamps}</label>}

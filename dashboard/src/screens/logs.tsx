@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Logs of the daemon and of the machines, and the support bundle.
 
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { download, get } from "../api/kube.ts";
 import { stores } from "../api/stores.ts";
 import { bytes } from "../format.ts";
@@ -11,13 +11,20 @@ import { useList, useLoad, type Loaded } from "../ui/hooks.ts";
 import { LogView } from "./log-view.tsx";
 
 export interface LogNames {
-  logs: { name: string; size: number; modified?: string }[];
+  logs: { name: string; size: number; modified: number }[]; // seconds since 1970
 }
 
 interface Source {
   title: string;
   path: string;
   size: number;
+  modified: number;
+}
+
+/** The log that was written last, which is not one that was rotated away. */
+export function newest<T extends { size: number; modified: number }>(sources: readonly T[]): T | undefined {
+  const filled = sources.filter(({ size }) => size > 0);
+  return (filled.length > 0 ? filled : [...sources]).sort((a, b) => b.modified - a.modified)[0];
 }
 
 export function Logs() {
@@ -26,7 +33,7 @@ export function Logs() {
   const loaded = useLoad(async () => {
     const sources: Source[] = [];
     const add = (title: string, path: string, { logs }: LogNames) => {
-      for (const { name, size } of logs) sources.push({ title: `${title}: ${name}`, path: `${path}/${encodeURIComponent(name)}`, size });
+      for (const { name, ...rest } of logs) sources.push({ title: `${title}: ${name}`, path: `${path}/${encodeURIComponent(name)}`, ...rest });
     };
     add(t.logs.daemon, "/service/logs", await get<LogNames>("/service/logs"));
     await Promise.all(
@@ -48,14 +55,16 @@ export function Logs() {
 
 /** The logs of one machine. */
 export function LogChooser({ loaded, pathOf }: { loaded: Loaded<LogNames>; pathOf: (log: string) => string }) {
-  const sources = loaded.value?.logs.map(({ name, size }) => ({ title: name, path: pathOf(name), size }));
+  const sources = loaded.value?.logs.map(({ name, ...rest }) => ({ title: name, path: pathOf(name), ...rest }));
   return <Sources loaded={{ ...loaded, value: sources }} />;
 }
 
 function Sources({ loaded, children }: { loaded: Loaded<Source[]>; children?: preact.ComponentChildren }) {
   const { value, error, loading, reload } = loaded;
   const [chosen, setChosen] = useState("");
-  const current = value?.find((each) => each.path === chosen) ?? value?.[0];
+  const first = useRef<string | undefined>(undefined); // stays, whatever is written while it is on screen
+  first.current ??= newest(value ?? [])?.path;
+  const current = value?.find((each) => each.path === (chosen || first.current)) ?? value?.[0];
   return (
     <div class="logs-screen">
       <div class="toolbar">

@@ -49,9 +49,9 @@ export function portsOf(containers: readonly Container[], machines: readonly Lim
 
 const COLUMNS: readonly Column<Port>[] = [
   { id: "host", title: t.ports.host, width: "minmax(110px, 1fr)", value: (row) => Number(row.hostPort), cell: (row) => (row.protocol === "tcp" && row.tone === "good" ? <a href={portUrl(row)} target="_blank" rel="noopener noreferrer" title={t.ports.openLink(row.hostPort)}>{row.hostIP || "*"}:{row.hostPort}</a> : <span>{row.hostIP || "*"}:{row.hostPort}</span>) },
-  { id: "container", title: t.ports.container, width: "minmax(90px, 1fr)", value: (row) => Number(row.port), cell: (row) => `${row.port}/${row.protocol}` },
-  { id: "owner", title: t.ports.owner, width: "minmax(120px, 2fr)", value: (row) => row.owner, cell: (row) => <a class="name" href={row.href}><bdi>{row.owner}</bdi></a> },
-  { id: "state", title: t.ports.state, width: "minmax(110px, 1.4fr)", value: (row) => row.state, cell: (row) => <Badge tone={row.tone}>{row.state}</Badge> },
+  { id: "container", title: t.ports.container, width: "minmax(90px, 1fr)", from: 480, value: (row) => Number(row.port), cell: (row) => `${row.port}/${row.protocol}` },
+  { id: "owner", title: t.ports.owner, width: "minmax(90px, 2fr)", value: (row) => row.owner, cell: (row) => <a class="name" href={row.href}><bdi>{row.owner}</bdi></a> },
+  { id: "state", title: t.ports.state, width: "minmax(90px, 1.4fr)", value: (row) => row.state, cell: (row) => <Badge tone={row.tone}>{row.state}</Badge> },
 ];
 
 export function Ports() {

@@ -48,11 +48,11 @@ export function ScanResult({ report }: { report: string }) {
   const found = findings(report);
   if (!found) return <pre class="scan">{report.slice(0, 200_000)}</pre>;
   if (found.length === 0) return <p>{t.images.noFindings}</p>;
-  const link = ({ id, url, title }: Finding) => (/^https?:\/\//.test(url) ? <a href={url} target="_blank" rel="noopener noreferrer" title={title}>{id}</a> : <span title={title}>{id}</span>);
+  const link = ({ id, url }: Finding) => (/^https?:\/\//.test(url) ? <a href={url} target="_blank" rel="noopener noreferrer">{id}</a> : <>{id}</>);
   return (
     <>
       <p class="severities">{t.images.severities.map((severity) => <Badge key={severity} tone={TONES[severity] ?? "idle"}>{severity} {found.filter((each) => each.severity === severity).length}</Badge>)}</p>
-      <div class="scan"><SmallTable label={t.images.showResult} head={t.images.scanHead} rows={found.slice(0, 500).map((each) => [each.severity, each.package, link(each), each.installed, each.fixed])} /></div>
+      <div class="scan"><SmallTable label={t.images.showResult} head={t.images.scanHead} rows={found.slice(0, 500).map((each) => [each.severity, each.package, link(each), each.installed, each.fixed, each.title])} /></div>
     </>
   );
 }

@@ -8,7 +8,7 @@ import { app, stores } from "../api/stores.ts";
 import { isTrue } from "../api/objects.ts";
 import { ApiError, session } from "../api/session.ts";
 import type { App } from "../api/types.ts";
-import { age } from "../format.ts";
+import { age, matches, memory, quantity } from "../format.ts";
 import { changesOf, merged, nested, show, valueAt, type Change } from "../history.ts";
 import { differences, fromText, readable, restarts, settingsOf, specSchema, toText, type Schema, type Setting } from "../schema.ts";
 import { t } from "../texts.ts";
@@ -43,6 +43,7 @@ function Form({ current, settings }: { current: App; settings: readonly Setting[
   const changes = changesOf(useList(stores.history)[0]);
   const [texts, setTexts] = useState<Readonly<Record<string, string>>>({});
   const [checked, setChecked] = useState<Checked>(UNCHECKED);
+  const [filter, setFilter] = useState("");
   const round = useRef(0);
   const writes = session.value?.role !== "viewer";
   const stored = (setting: Setting) => toText(valueAt(current.spec, setting.path), setting.kind);
@@ -87,14 +88,23 @@ function Form({ current, settings }: { current: App; settings: readonly Setting[
     }
   };
   const rank = (section: string) => (ORDER.indexOf(section) + ORDER.length + 1) % (ORDER.length + 1);
-  const sections = [...new Set(settings.map(({ section }) => section))].sort((a, b) => rank(a) - rank(b));
+  const found = settings.filter(({ path, description }) => matches(filter, path, titleOf(path), description));
+  const sections = [...new Set(found.map(({ section }) => section))].sort((a, b) => rank(a) - rank(b));
   return (
     <>
+      <div class="toolbar">
+        <label class="filter">
+          <Icon name="search" />
+          <input type="search" data-filter="true" placeholder={t.filter} aria-label={t.settings.search} value={filter} onInput={(event) => setFilter(event.currentTarget.value)} onKeyDown={(event) => event.key === "Escape" && (setFilter(""), event.currentTarget.blur())} />
+        </label>
+        <span class="count" aria-live="polite">{filter && t.filtered(found.length, settings.length)}</span>
+      </div>
       <div class="settings">
+        {found.length === 0 && <p class="none">{t.nothingMatches}</p>}
         {sections.map((section) => (
           <Card key={section} title={titleOf(section)}>
             <div>
-              {settings.filter((setting) => setting.section === section).map((setting) => (
+              {found.filter((setting) => setting.section === section).map((setting) => (
                 <Row key={setting.path} setting={setting} text={texts[setting.path] ?? stored(setting)} changed={changed.includes(setting)} cause={checked.causes[setting.path]} last={lastChange(changes, setting.path)} disabled={!writes || setting.immutable} onValue={(text) => setTexts({ ...texts, [setting.path]: text })} />
               ))}
             </div>
@@ -173,7 +183,7 @@ function Row({ setting, text, changed, cause, last, disabled, onValue }: RowProp
 function limitOf({ path }: Setting): string {
   const host = useList(stores.hostInfos)[0]?.status;
   if (path === "virtualMachine.cpus" && host?.cpus) return t.settings.upTo(t.home.cpus(host.cpus));
-  if (path === "virtualMachine.memory" && host?.memory) return t.settings.upTo(String(host.memory));
+  if (path === "virtualMachine.memory" && host?.memory) return t.settings.upTo(memory(quantity(host.memory)));
   return "";
 }
 

@@ -8,6 +8,7 @@
 import { FitAddon } from "@xterm/addon-fit";
 import { Terminal as Xterm } from "@xterm/xterm";
 import "@xterm/xterm/css/xterm.css";
+import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { engine } from "../api/kube.ts";
 import { socketUrl } from "../api/session.ts";
@@ -46,88 +47,147 @@ function colour(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
+/** Terminals that were opened, by container: leaving the tab or the screen does not end the shell. */
+const shells = new Map<string, Shell>();
+const MOST_SHELLS = 8; // the shells of the terminals left longest ago end first
+
+/** The shell of a container; the one that runs, or a new one. */
+function shellOf(id: string): Shell {
+  const found = shells.get(id) ?? new Shell(id);
+  shells.delete(id);
+  shells.set(id, found); // the newest is the last
+  for (const each of [...shells.values()].slice(0, -MOST_SHELLS)) each.close();
+  return found;
+}
+
 export function Terminal({ id }: { id: string }) {
   const box = useRef<HTMLDivElement>(null);
-  const [state, setState] = useState("");
   const [round, setRound] = useState(0);
+  const [shell, setShell] = useState<Shell>();
   useEffect(() => {
     if (!box.current) return;
-    setState("");
-    return connect(box.current, id, setState);
+    const opened = shellOf(id);
+    opened.attach(box.current);
+    setShell(opened);
+    return () => opened.detach();
   }, [id, round]);
+  const reconnect = () => {
+    shell?.close();
+    setRound(round + 1);
+  };
+  const outcome = shell?.outcome.value;
   return (
     <div class="terminal-view">
-      <div class="terminal" ref={box} role="application" aria-label={t.terminal.label} />
-      {state && (
+      <div class="terminal-box" ref={box} role="application" aria-label={t.terminal.label} />
+      {outcome && (
         <p class="log-status" role="status">
-          {state} <Button small onClick={() => setRound(round + 1)}>{t.terminal.reconnect}</Button>
+          {outcome} <Button small onClick={reconnect}>{t.terminal.reconnect}</Button>
         </p>
       )}
     </div>
   );
 }
 
-function connect(box: HTMLElement, id: string, ended: (text: string) => void): () => void {
-  const terminal = new Xterm({
+function theme() {
+  return { background: colour("--log-back"), foreground: colour("--log-text"), cursor: colour("--accent") };
+}
+
+/** A shell in a container with its screen and scroll-back, on screen or not. */
+class Shell {
+  /** How the program ended; empty while it runs. */
+  readonly outcome = signal("");
+  private readonly id: string;
+  private readonly holder = document.createElement("div");
+  private readonly fit = new FitAddon();
+  private readonly observer = new ResizeObserver(() => this.holder.isConnected && this.fit.fit());
+  private readonly dark = matchMedia("(prefers-color-scheme: dark)");
+  private readonly recolour = () => void (this.terminal.options.theme = theme());
+  private readonly terminal = new Xterm({
     fontSize: 13,
     fontFamily: "ui-monospace, SFMono-Regular, Menlo, Consolas, monospace",
     scrollback: 10_000,
     screenReaderMode: true,
-    theme: { background: colour("--log-back"), foreground: colour("--log-text"), cursor: colour("--accent") },
+    theme: theme(),
   });
-  const fit = new FitAddon();
-  terminal.loadAddon(fit);
-  terminal.open(box);
-  fit.fit();
-  terminal.focus();
-  let socket: WebSocket | undefined;
-  let closed = false;
-  const send = (channel: number, data: string | Uint8Array) => {
-    if (socket?.readyState !== WebSocket.OPEN) return;
+  private socket: WebSocket | undefined;
+  private closed = false;
+
+  constructor(id: string) {
+    this.id = id;
+    this.holder.className = "terminal-holder";
+    this.terminal.loadAddon(this.fit);
+    this.terminal.onData((data) => this.send(0, data));
+    this.terminal.onBinary((data) => this.send(0, Uint8Array.from(data, (char) => char.charCodeAt(0))));
+    this.terminal.onResize(() => this.resize());
+    this.dark.addEventListener("change", this.recolour);
+    this.observer.observe(this.holder);
+    this.run().catch((error: unknown) => this.finished(error instanceof Error ? error.message : String(error)));
+  }
+
+  attach(box: HTMLElement): void {
+    box.append(this.holder);
+    if (!this.terminal.element) this.terminal.open(this.holder); // measures the font, so not before
+    this.fit.fit();
+    this.terminal.focus();
+  }
+
+  detach(): void {
+    this.holder.remove();
+    if (this.outcome.value) this.close();
+  }
+
+  close(): void {
+    if (this.closed) return;
+    this.closed = true;
+    if (shells.get(this.id) === this) shells.delete(this.id);
+    this.dark.removeEventListener("change", this.recolour);
+    this.observer.disconnect();
+    this.socket?.close();
+    this.terminal.dispose();
+    this.holder.remove();
+  }
+
+  private send(channel: number, data: string | Uint8Array): void {
+    if (this.socket?.readyState !== WebSocket.OPEN) return;
     const bytes = typeof data === "string" ? new TextEncoder().encode(data) : data;
     const message = new Uint8Array(bytes.length + 1);
     message[0] = channel;
     message.set(bytes, 1);
-    socket.send(message);
-  };
-  const resize = () => send(4, JSON.stringify({ Width: terminal.cols, Height: terminal.rows }));
-  terminal.onData((data) => send(0, data));
-  terminal.onBinary((data) => send(0, Uint8Array.from(data, (char) => char.charCodeAt(0))));
-  terminal.onResize(resize);
-  const observer = new ResizeObserver(() => fit.fit());
-  observer.observe(box);
-  const finished = (text: string) => {
-    if (closed) return;
-    terminal.options.disableStdin = true;
-    ended(text);
-  };
-  const run = async () => {
+    this.socket.send(message);
+  }
+
+  private resize(): void {
+    this.send(4, JSON.stringify({ Width: this.terminal.cols, Height: this.terminal.rows }));
+  }
+
+  private finished(text: string): void {
+    if (this.closed) return;
+    this.terminal.options.disableStdin = true;
+    this.outcome.value = text;
+    if (!this.holder.isConnected) this.close(); // not on screen: the next visit opens a new one
+  }
+
+  private async run(): Promise<void> {
     const command = ["/bin/sh", "-c", SHELL].map((part) => `command=${encodeURIComponent(part)}`).join("&");
     const query = `${command}&stdin=true&stdout=true&tty=true&env=${encodeURIComponent("TERM=xterm-256color")}`;
-    const url = await socketUrl(`/k8s${engine(`exec/${id}?${query}`)}`);
-    if (closed) return;
-    socket = new WebSocket(url, ["v5.channel.k8s.io"]);
+    const url = await socketUrl(`/k8s${engine(`exec/${this.id}?${query}`)}`);
+    if (this.closed) return;
+    const socket = new WebSocket(url, ["v5.channel.k8s.io"]);
+    this.socket = socket;
     socket.binaryType = "arraybuffer";
     let reported = false;
-    socket.onopen = resize;
+    socket.onopen = () => this.resize();
     socket.onmessage = ({ data }: MessageEvent<ArrayBuffer>) => {
       const bytes = new Uint8Array(data);
       const body = bytes.subarray(1);
-      if (bytes[0] === 1 || bytes[0] === 2) terminal.write(body);
+      if (bytes[0] === 1 || bytes[0] === 2) this.terminal.write(body);
       else if (bytes[0] === 3) {
         reported = true;
-        finished(outcome(new TextDecoder().decode(body)));
+        this.finished(outcome(new TextDecoder().decode(body)));
       }
     };
-    socket.onclose = ({ reason }) => reported || finished(reason || t.terminal.closed);
-  };
-  run().catch((error: unknown) => finished(error instanceof Error ? error.message : String(error)));
-  return () => {
-    closed = true;
-    observer.disconnect();
-    socket?.close();
-    terminal.dispose();
-  };
+    socket.onclose = ({ reason }) => reported || this.finished(reason || t.terminal.closed);
+  }
 }
 
 /** The text for the Status at the end of a program. */

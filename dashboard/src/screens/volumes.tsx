@@ -73,7 +73,8 @@ function VolumeList() {
   const containers = useList(stores.containers);
   const writes = session.value?.role !== "viewer";
   const users = useMemo(() => usersOf(containers), [containers]);
-  const { value } = useLoad(() => get<Usage>(engine("usage")).catch(() => undefined), volumes.length);
+  const hasVolumes = volumes.length > 0; // and with them an engine
+  const { value } = useLoad(async () => (hasVolumes ? get<Usage>(engine("usage")).catch(() => undefined) : undefined), volumes.length);
   const sizes = useMemo(() => new Map((value?.volumes?.items ?? []).map((each) => [each.name, each.size])), [value]);
   const columns = useMemo(() => columnsFor(users, sizes, writes), [users, sizes, writes]);
   return (

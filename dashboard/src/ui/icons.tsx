@@ -26,6 +26,7 @@ const PATHS = {
   check: "M3 8.5 6.5 12 13 4.5",
   cross: "M4 4l8 8M12 4l-8 8",
   down: "M4 6l4 4 4-4",
+  up: "M4 10l4-4 4 4",
   right: "M6 4l4 4-4 4",
   download: "M8 2.5v7.5M4.5 7 8 10.5 11.5 7M3 13.5h10",
   upload: "M8 10.5V3M4.5 6.5 8 3l3.5 3.5M3 13.5h10",

@@ -4,10 +4,15 @@
 import { useState } from "preact/hooks";
 import { Dialog } from "./dialog.tsx";
 import { Icon, type IconName } from "./icons.tsx";
+import { useList } from "./hooks.ts";
 import { helpOpen, paletteOpen } from "./keyboard.ts";
 import { report } from "./toasts.tsx";
 import { act, setRunning } from "../api/requests.ts";
-import { app, stores } from "../api/stores.ts";
+import { download, resources } from "../api/kube.ts";
+import { condition } from "../api/objects.ts";
+import { app, isServed, stores } from "../api/stores.ts";
+import { openCreate } from "../screens/container-create.tsx";
+import { stopApp } from "../power.ts";
 import { session } from "../api/session.ts";
 import { matches } from "../format.ts";
 import { go } from "../router.ts";
@@ -24,8 +29,10 @@ type ScreenId = keyof typeof t.screens;
 function entriesOf(screens: readonly { id: ScreenId; icon: IconName }[]): Entry[] {
   const entries: Entry[] = screens.map(({ id, icon }) => ({ title: t.palette.go(t.screens[id]), icon, run: () => go(id) }));
   const writes = session.value?.role !== "viewer";
-  if (writes && app.value?.spec?.running) entries.push({ title: t.health.stop, icon: "stop", run: () => setRunning(false) });
-  else if (writes) entries.push({ title: t.health.start, icon: "play", run: () => setRunning(true) });
+  if (writes && app.value?.spec?.running) entries.push({ title: t.palette.stop, icon: "stop", run: stopApp });
+  else if (writes) entries.push({ title: t.palette.start, icon: "play", run: () => setRunning(true) });
+  if (writes && condition(app.value, "ContainerEngineReady")?.status === "True") entries.push(...engineEntries());
+  if (writes) entries.push({ title: t.logs.bundle, icon: "download", run: () => download("/service/bundle") });
   for (const container of stores.containers.items.value) {
     const name = container.status?.name ?? container.metadata.name;
     const running = container.status?.status === "running";
@@ -38,6 +45,13 @@ function entriesOf(screens: readonly { id: ScreenId; icon: IconName }[]): Entry[
   return entries;
 }
 
+function engineEntries(): Entry[] {
+  const entries: Entry[] = [{ title: t.containers.create, icon: "plus", run: () => openCreate() }];
+  entries.push({ title: t.images.pullTitle, icon: "download", run: async () => (await import("../screens/images.tsx")).openPull() });
+  if (isServed(resources.imageBuilds)) entries.push({ title: t.images.buildTitle, icon: "layers", run: async () => (await import("../screens/images.tsx")).openBuild() });
+  return entries;
+}
+
 export function Palette({ screens }: { screens: readonly { id: ScreenId; icon: IconName }[] }) {
   return paletteOpen.value ? <OpenPalette screens={screens} /> : null;
 }
@@ -45,6 +59,7 @@ export function Palette({ screens }: { screens: readonly { id: ScreenId; icon: I
 function OpenPalette({ screens }: { screens: readonly { id: ScreenId; icon: IconName }[] }) {
   const [filter, setFilter] = useState("");
   const [at, setAt] = useState(0);
+  useList(stores.containers);
   const found = entriesOf(screens).filter((entry) => matches(filter, entry.title)).slice(0, 30);
   const close = () => void (paletteOpen.value = false);
   const run = (entry: Entry | undefined) => {

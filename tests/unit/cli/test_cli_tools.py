@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rdd.cli.commands.tools.update_all import installer
+from rdd.cli.commands.tools.own_installation import installation, is_this_project
 from rdd.fetch.digests import Digest
 from rdd.toolbox.catalogue import Catalogue, CatalogueFile
 from rdd.toolbox.installation import FetchedFile, Toolbox
@@ -16,6 +16,7 @@ from rdd.toolbox.installation import FetchedFile, Toolbox
 Rdd = Callable[..., Any]
 COMPOSE = Catalogue.shipped().tool("compose")
 DIGEST = "sha256:" + "a" * 64
+OWN_URLS = {"Documentation": "https://github.com/rdd-project/rdd/tree/main/docs"}
 
 
 @pytest.fixture
@@ -99,21 +100,53 @@ def test_link_of_the_user_stays(rdd: Rdd, home: Path, toolbox: Toolbox) -> None:
     assert str(link.readlink()) == "/usr/libexec/mine"
 
 
+UV_DIRECTORY = '[tool]\nrequirements = [{ name = "rdd", directory = "/src/rdd" }]\n'
+UV_INDEX = '[tool]\nrequirements = [{ name = "rdd", specifier = ">=0.2" }, { name = "x" }]\n'
+
+
+def pipx(source: str, suffix: str = "") -> str:
+    return json.dumps({"main_package": {"package_or_url": source, "suffix": suffix}})
+
+
 @pytest.mark.parametrize(
-    ("file", "command"),
+    ("file", "text", "expected"),
     [
-        pytest.param("uv-receipt.toml", ("uv", "tool", "upgrade", "rdd"), id="uv"),
-        pytest.param("pipx_metadata.json", ("pipx", "upgrade", "rdd"), id="pipx"),
+        pytest.param("uv-receipt.toml", UV_DIRECTORY, ("uv", "/src/rdd"), id="uv, directory"),
+        pytest.param("uv-receipt.toml", UV_INDEX, ("uv", ""), id="uv, index"),
+        pytest.param("uv-receipt.toml", "[tool", None, id="uv, damaged"),
+        pytest.param("uv-receipt.toml", "[tool]\nrequirements = 1\n", None, id="uv, other form"),
+        pytest.param("pipx_metadata.json", pipx("/src/rdd"), ("pipx", "/src/rdd"), id="pipx"),
+        pytest.param("pipx_metadata.json", pipx("rdd[x]>=0.2"), ("pipx", ""), id="pipx, index"),
+        pytest.param("pipx_metadata.json", "{}", None, id="pipx, other form"),
+        pytest.param("pyvenv.cfg", "", None, id="neither"),
     ],
 )
-def test_installer_is_recognised_by_its_file(
-    tmp_path: Path, file: str, command: tuple[str, ...]
+def test_installer_and_its_source_are_recognised(
+    tmp_path: Path, file: str, text: str, expected: tuple[str, str] | None
 ) -> None:
-    assert installer(tmp_path) is None
-    (tmp_path / file).touch()
-    found = installer(tmp_path)
+    (tmp_path / file).write_text(text)
+    found = installation(tmp_path)
+    assert (found and (found.program, found.source)) == expected
+
+
+def test_suffix_of_pipx_is_part_of_the_command(tmp_path: Path) -> None:
+    (tmp_path / "pipx_metadata.json").write_text(pipx("/src/rdd", "@dev"))
+    found = installation(tmp_path)
     assert found is not None
-    assert found[1] == command
+    assert found.command == ("pipx", "upgrade", "rdd@dev")
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        pytest.param({"info": {"project_urls": OWN_URLS}}, True, id="this project"),
+        pytest.param({"info": {"project_urls": {"Home": "https://x.example"}}}, False, id="other"),
+        pytest.param({"info": {"project_urls": None}}, False, id="no URLs"),
+        pytest.param([], False, id="no page"),
+    ],
+)
+def test_package_of_the_same_name_is_not_taken_for_this_project(page: Any, expected: bool) -> None:
+    assert is_this_project(page) is expected
 
 
 def test_update_leaves_another_installation_alone(rdd: Rdd) -> None:

@@ -9,13 +9,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.http.client import CONFIG_MAPS, CRDS, WIDGETS, Api, crd, widget
+from tests.http.client import CONFIG_MAPS, CRDS, RBAC, WIDGETS, Api, crd, widget
 
 from rdd.api import fielderrors
 from rdd.api.types import Object
 from rdd.apiserver.crd.resources import CustomStrategy
 from rdd.apiserver.http import bodies, responses
+from rdd.apiserver.http.request import User
+from rdd.apiserver.state.entries import CacheEntry
 from rdd.apiserver.verbs import writes
+from rdd.controllers.builtin.clusterrole_aggregation import aggregated_rules
 from rdd.schema import defaults
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -298,3 +301,96 @@ async def test_selectors_over_many_objects_pause_for_others(api: Api) -> None:
     running.cancel()
     assert len(found["items"]) == 50
     assert turns >= 5
+
+
+async def test_costly_rules_of_small_objects_are_evaluated_off_the_loop(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    definition = crd()
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema["properties"]["spec"] = {
+        "type": "object",
+        "properties": {"list": {"type": "array", "maxItems": 300, "items": {"type": "integer"}}},
+        "x-kubernetes-validations": [
+            {"rule": "self.list.all(a, self.list.all(b, a == b || true))"}
+        ],
+    }
+    await api.install(definition)
+    threads: list[str] = []
+    real = CustomStrategy.validate
+
+    def recorded(*args: Any, **kwargs: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(CustomStrategy, "validate", recorded)
+    await api.post(WIDGETS, {**widget("compiles"), "spec": {"list": [1]}})
+    threads.clear()
+    await api.post(WIDGETS, {**widget("cheap"), "spec": {"list": [1]}})
+    assert threads == [threading.current_thread().name]
+    await api.post(WIDGETS, {**widget("costly"), "spec": {"list": list(range(300))}})
+    assert threads[-1].startswith("rdd-objects")
+
+
+def role_of(count: int) -> Object:
+    rules = [
+        {"verbs": ["get"], "apiGroups": [f"g{i}"], "resources": [f"r{i}"]} for i in range(count)
+    ]
+    return {"metadata": {"name": "many"}, "rules": rules}
+
+
+def test_aggregation_is_not_quadratic() -> None:
+    selectors: Object = {"clusterRoleSelectors": [{}]}
+    aggregated = {"metadata": {"name": "all"}, "aggregationRule": selectors}
+
+    def took(count: int) -> float:
+        others = [role_of(count)]
+        times = []
+        gc.disable()
+        try:
+            for _ in range(3):
+                began = time.process_time()
+                assert len(aggregated_rules(aggregated, others) or ()) == count
+                times.append(time.process_time() - began)
+        finally:
+            gc.enable()
+        return min(times)
+
+    once = took(1000)
+    assert took(8000) < 30 * once + 0.05
+
+
+async def test_change_of_one_role_decodes_only_that_role(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user with many large roles does not pay for all of them after every change of RBAC."""
+    ann = User("ann", ("system:authenticated",))
+    for name in ("a", "b"):
+        await api.post(f"{RBAC}/clusterroles", {**role_of(100), "metadata": {"name": name}})
+        await api.post(
+            f"{RBAC}/clusterrolebindings",
+            {
+                "metadata": {"name": name},
+                "roleRef": {
+                    "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name
+                },
+                "subjects": [
+                    {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ann"}
+                ],
+            },
+        )  # fmt: skip
+    await api.refused(403, "GET", CONFIG_MAPS, user=ann)
+    decoded: list[str] = []
+    real = CacheEntry.decode
+
+    def counted(entry: CacheEntry) -> Object:
+        decoded.append(entry.name)
+        return real(entry)
+
+    rules = [{"verbs": ["get", "list"], "apiGroups": [""], "resources": ["configmaps"]}]
+    await api.patch(f"{RBAC}/clusterroles/a", {"rules": rules})
+    monkeypatch.setattr(CacheEntry, "decode", counted)
+    await api.call("GET", CONFIG_MAPS, user=ann)
+    assert decoded.count("a") <= 1
+    assert "b" not in decoded
+    assert (await api.call("GET", CONFIG_MAPS, user=ann)).status == 200

@@ -8,7 +8,9 @@ to a `Budget`.
 """
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from rdd.cel import types as t
@@ -19,6 +21,7 @@ from rdd.cel.errors import (
     CompileError,
     CostExceeded,
     EvaluationError,
+    Interrupted,
     Issue,
     NoSuchOverload,
     ProgramError,
@@ -28,6 +31,7 @@ from rdd.cel.functions import Overload
 from rdd.cel.library import FUNCTIONS
 from rdd.cel.parser import parse
 from rdd.cel.readers import reader
+from rdd.cel.values import steps
 
 PER_CALL_LIMIT = 1_000_000
 """Cost of one evaluation of one expression; a tenth of a second in Kubernetes."""
@@ -47,6 +51,41 @@ class Budget:
     def __init__(self, total: int = RUNTIME_BUDGET, *, per_call: int = PER_CALL_LIMIT) -> None:
         self.remaining = total
         self.per_call = per_call
+
+
+_STEPS_PER_COST = 2
+"""Elements of nested values that an expression may visit for a cost of 1 (`values.visit`)."""
+
+
+_COST_PER_CHARACTER = 20
+"""What compiling takes, in the time of evaluations: 3 µs per character."""
+
+
+class _Allowance:
+    """What the evaluations of a block may still cost together."""
+
+    __slots__ = ("depth", "remaining")
+
+    def __init__(self, cost: int) -> None:
+        self.remaining = cost
+        self.depth = 0
+        """How many programs are running: a variable is evaluated inside of another program."""
+
+
+_allowance: ContextVar[_Allowance | None] = ContextVar("rdd_cel_allowance", default=None)
+
+
+@contextmanager
+def interrupted_after(cost: int) -> Iterator[None]:
+    """Raise Interrupted from this block when evaluating and compiling have cost this much.
+
+    The block can then be repeated where it may take longer, because evaluations have no effects.
+    """
+    token = _allowance.set(_Allowance(cost))
+    try:
+        yield
+    finally:
+        _allowance.reset(token)
 
 
 class Program:
@@ -78,8 +117,27 @@ class Program:
         Raises EvaluationError when an operation fails, and CostExceeded when it
         costs more than one call may or than the budget has left.
         """
+        allowance = _allowance.get()
+        if allowance is None:
+            return self._evaluate(bindings, budget, None)
+        share = allowance.remaining // (allowance.depth + 1)
+        before = budget.remaining
+        allowance.depth += 1
+        try:
+            return self._evaluate(bindings, budget, share)
+        finally:
+            allowance.depth -= 1
+            allowance.remaining -= before - budget.remaining
+
+    def _evaluate(self, bindings: Mapping[str, Any], budget: Budget, allowed: int | None) -> Any:
         per_call, remaining = budget.per_call, budget.remaining
         limit = per_call if per_call <= remaining else remaining
+        is_interruptible = allowed is not None and allowed < limit
+        if is_interruptible:
+            assert allowed is not None
+            limit = allowed
+        outer = steps.left
+        steps.left = room = limit * _STEPS_PER_COST
         frame = self._template.copy()
         frame[0] = limit
         try:
@@ -88,6 +146,8 @@ class Program:
                 frame[slot] = value if convert is None else convert(value)
             result = self._run(frame)
         except CostExceeded:
+            if is_interruptible:
+                raise Interrupted from None
             is_total = limit < per_call
             if is_total:
                 budget.remaining = 0
@@ -100,7 +160,9 @@ class Program:
         except RecursionError:
             raise EvaluationError("the data is nested too deeply to evaluate") from None
         finally:
-            budget.remaining -= limit - max(frame[0], 0)
+            visited = room - max(steps.left, 0)
+            steps.left = outer
+            budget.remaining -= limit - max(frame[0], 0) + visited // _STEPS_PER_COST
         return result
 
 
@@ -142,6 +204,11 @@ class Environment:
 
     def compile(self, expression: str, *, expect: t.Type | None = None) -> Program:
         """Compile an expression. Raises CompileError, also when it is not of type `expect`."""
+        allowance = _allowance.get()
+        if allowance is not None:
+            allowance.remaining -= len(expression) * _COST_PER_CHARACTER
+            if allowance.remaining < 0:
+                raise Interrupted
         tree = parse(expression)
         checker = Checker(self.variables, self._functions, self._object_types)
         checker.check(tree)

@@ -5,7 +5,8 @@
     ├── CompileError      the text does not parse, or its types do not fit
     │   └── ProgramError  a conversion of a constant always fails
     ├── EvaluationError   an operation failed: no such key, division by zero, …
-    └── CostExceeded      the evaluation was stopped because it costs too much
+    ├── CostExceeded      the evaluation was stopped because it costs too much
+    └── Interrupted       the evaluation may go on, but not in a block of `interrupted_after`
 
 `CostExceeded` is no `EvaluationError` on purpose: `||`, `&&`, `all` and
 `exists` may forgive an error of one operand, and no expression may forgive
@@ -79,6 +80,10 @@ class CostExceeded(CelError):
     def __init__(self, *, is_total: bool) -> None:
         self.is_total = is_total
         super().__init__("operation cancelled: actual cost limit exceeded")
+
+
+class Interrupted(CelError):
+    """Evaluations in a block cost more than the block allows; repeat them outside of it."""
 
 
 def render(source: str, issues: Sequence[Issue]) -> str:

@@ -11,11 +11,12 @@ Python's equality is not CEL's (`True == 1`), so everything that is not known to
 be two values of one plain type goes through `equal`.
 """
 
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from rdd.cel import types as t
-from rdd.cel.errors import EvaluationError, NoSuchOverload
+from rdd.cel.errors import CostExceeded, EvaluationError, NoSuchOverload
 
 MIN_INT, MAX_INT = -(1 << 63), (1 << 63) - 1
 MAX_UINT = (1 << 64) - 1
@@ -160,6 +161,26 @@ class MapList(list[Any]):
         )
 
 
+class _Steps(threading.local):
+    """The elements of nested values that the running evaluation may still visit."""
+
+    left = 1 << 62
+
+
+steps = _Steps()
+
+
+def visit(count: int) -> None:
+    """Count the elements of a container before a function visits them.
+
+    Costs depend on the length of a value alone, as in cel-go, but `[[v, v], [v, v]]` with a `v` of
+    the same form, 40 levels deep, has a trillion elements. Raises CostExceeded.
+    """
+    steps.left -= count
+    if steps.left < 0:
+        raise CostExceeded(is_total=False)
+
+
 _PLAIN = frozenset((str, int, bool, float, bytes, type(None), Uint))
 NUMERIC = frozenset((int, float, Uint))
 
@@ -174,12 +195,14 @@ def equal(left: Any, right: Any) -> bool:
     if isinstance(left, list):
         if not isinstance(right, list):
             return False
+        visit(len(left))
         if left_type is not list:
             return bool(left.equals(right))  # type: ignore[attr-defined]
         return len(left) == len(right) and all(map(equal, left, right))
     if isinstance(left, dict):
         if not isinstance(right, dict) or len(left) != len(right):
             return False
+        visit(len(left))
         missing = object()
         return all(equal(value, right.get(key, missing)) for key, value in left.items())
     return left_type is right_type and bool(left == right)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ValidatingAdmissionPolicy: validations in CEL, bound to resources and parameters."""
 
+import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 from tests.http.admission.admission_world import CONFIG_MAPS, REGISTRATION, World
 
 from rdd.api.types import Object
+from rdd.apiserver.admission.evaluation import Evaluator
+from rdd.apiserver.auth.rbac import RbacAuthorizer
 from rdd.apiserver.http.request import User
 
 POLICIES = f"{REGISTRATION}/validatingadmissionpolicies"
@@ -433,3 +436,44 @@ async def test_an_unknown_parameter_kind_is_an_error_of_the_policy(world: World)
         "configure policy: failed to find resource referenced by paramKind: "
         "'example.com/v1, Kind=Nope'"
     )
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        pytest.param("lists.range(5000).all(i, i >= 0)", id="loop"),
+        pytest.param(
+            "lists.range(5000).all(i, i >= 0) && "
+            "authorizer.group('').resource('pods').namespace('default').check('get').allowed()",
+            id="authorizer",
+        ),
+    ],
+)
+async def test_costly_policies_are_evaluated_off_the_loop(
+    world: World, monkeypatch: pytest.MonkeyPatch, expression: str
+) -> None:
+    threads: list[str] = []
+    decisions: list[str] = []
+    real, authorize = Evaluator.evaluate, RbacAuthorizer.authorize
+
+    def evaluated(*args: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return real(*args)
+
+    def decided(*args: Any) -> Any:
+        decisions.append(threading.current_thread().name)
+        return authorize(*args)
+
+    monkeypatch.setattr(Evaluator, "evaluate", evaluated)
+    monkeypatch.setattr(RbacAuthorizer, "authorize", decided)
+    await policy(world, "true")
+    await bind(world)
+    await world.make(CONFIG_MAPS, {"metadata": {"name": "cheap"}})
+    here = threading.current_thread().name
+    assert set(threads) == {here}
+    await policy(world, expression, name="q")
+    await bind(world, name="q", policyName="q")
+    await world.make(CONFIG_MAPS, {"metadata": {"name": "costly"}})
+    assert threads[-1].startswith("rdd-objects")
+    # The authorizer caches what the event loop changes, so the loop itself asks it.
+    assert set(decisions) <= {here}

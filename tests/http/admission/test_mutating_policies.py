@@ -375,3 +375,33 @@ async def test_validating_policies_cannot_construct_objects(world: World) -> Non
     reply = await world.call("POST", f"{REGISTRATION}/validatingadmissionpolicies", body)
     assert reply.status == 422
     assert "undeclared reference to 'Object'" in reply.message
+
+
+@pytest.mark.parametrize(
+    ("kind", "expression"),
+    [
+        pytest.param(
+            "JSONPatch",
+            "[JSONPatch{op: 'add', path: '/data', value: {'a': variables.v40}}]",
+            id="json-patch",
+        ),
+        pytest.param(
+            "ApplyConfiguration", "Object{data: {'a': variables.v40}}", id="apply-configuration"
+        ),
+    ],
+)
+async def test_result_that_contains_a_value_too_often_is_rejected(
+    world: World, kind: str, expression: str
+) -> None:
+    variables = [{"name": "v0", "expression": "['a']"}]
+    variables += [
+        {"name": f"v{i}", "expression": f"[variables.v{i - 1}, variables.v{i - 1}]"}
+        for i in range(1, 41)
+    ]
+    field = "jsonPatch" if kind == "JSONPatch" else "applyConfiguration"
+    mutations = [{"patchType": kind, field: {"expression": expression}}]
+    await policy(world, variables=variables, mutations=mutations)
+    await bind(world)
+    reply = await world.config_map()
+    assert reply.status == 403
+    assert "the result is larger than 3145728 bytes" in reply.body["message"]

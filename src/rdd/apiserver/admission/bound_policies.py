@@ -12,7 +12,6 @@ import orjson
 
 from rdd.api import errors, names
 from rdd.api.types import Object
-from rdd.apiserver import offload
 from rdd.apiserver.admission.chain import AdmissionAttributes
 from rdd.apiserver.admission.dependencies import AdmissionDependencies
 from rdd.apiserver.admission.matching import CriteriaIndex, is_namespace
@@ -64,8 +63,10 @@ class Policy(Generic[E]):
     async def evaluator(self) -> E:
         """Return the compiled expressions; many of them are compiled in a thread."""
         if self._evaluator is None:
+            from rdd.apiserver import metered
+
             size = len(orjson.dumps(self.spec))
-            self._evaluator = await offload.run(size, self._make_evaluator, self.spec)
+            self._evaluator = await metered.run(size, self._make_evaluator, self.spec)
         return self._evaluator
 
 

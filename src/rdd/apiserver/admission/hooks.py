@@ -145,12 +145,15 @@ class Webhooks:
         target = self._dependencies.matcher.target(narrowed, attributes, attributes.object)
         if target is None or hook.conditions is None:
             return target
+        from rdd.apiserver import metered
         from rdd.apiserver.admission import conditions
 
         bindings = await conditions.bindings(
             attributes, target, versions, self._dependencies.authorizer
         )
-        failures = hook.conditions.failures(bindings)
+        failures = await metered.run(
+            len(attributes.request.body), hook.conditions.failures, bindings
+        )
         if failures is None:
             return None
         if not failures:

@@ -31,6 +31,10 @@ _TEST_FAILED = "testing value "
 """The start of the reason why a `test` operation fails."""
 
 
+MAX_RESULT_BYTES = 3 * 1024 * 1024
+"""Of one mutation, as of a request; an object may have half of it."""
+
+
 class MutationFailed(Exception):
     """A mutation cannot be made; failurePolicy decides the effect."""
 
@@ -74,6 +78,7 @@ class Mutation:
             value = self._expression.evaluate(scope, budget=budget)
         except (ExpressionFailed, BudgetExceeded) as error:
             raise MutationFailed(str(error)) from None
+        _check_size(value)
         if self._is_patch:
             return _patched(bindings["object"], value)
         return _merged(target, bindings["object"], value)
@@ -141,6 +146,24 @@ def _atomic_parts(shape: Shape, value: Any, path: str) -> list[str]:
         for i, below in enumerate(value):
             found += _atomic_parts(shape.item or DEDUCED, below, f"{path}[{i}]")
     return found
+
+
+def _check_size(value: Any) -> None:
+    """Raise MutationFailed for a value that is too large.
+
+    Its parts may occur in it any number of times, which costs an expression nothing.
+    """
+    left = MAX_RESULT_BYTES
+    pending = [value]
+    while pending:
+        part = pending.pop()
+        left -= len(part) + 1 if isinstance(part, str | list | dict) else 1
+        if left < 0:
+            raise MutationFailed(f"the result is larger than {MAX_RESULT_BYTES} bytes")
+        if isinstance(part, dict):
+            pending += part.values()
+        elif isinstance(part, list):
+            pending += part
 
 
 def _plain(value: Any) -> Any:

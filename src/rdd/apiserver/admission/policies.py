@@ -102,6 +102,8 @@ class ValidatingPolicies:
                 message = f"failed to configure policy: {error}"
                 outcome.denials.append(_Denial(policy.name, "", message))
             return
+        from rdd.apiserver import metered  # with CEL, as the evaluator
+
         annotations: dict[str, list[str]] = {}
         for binding, narrowed in policy.bindings.candidates(attributes):
             if self._dependencies.matcher.target(narrowed, attributes, attributes.object) is None:
@@ -117,9 +119,9 @@ class ValidatingPolicies:
                 continue
             for param in found:
                 evaluator = await policy.evaluator()
-                result = evaluator.evaluate(
-                    await self._bound.variables(attributes, target, versions, param)
-                )
+                variables = await self._bound.variables(attributes, target, versions, param)
+                size = len(attributes.request.body)
+                result = await metered.run(size, evaluator.evaluate, variables)
                 _apply_actions(policy, binding, result, attributes, outcome)
                 for key, value in result.annotations.items():
                     if value not in annotations.setdefault(key, []):

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """RBAC policy rules: matching requests, and coverage of rules by other rules.
 
-An `RbacRule` is a PolicyRule of a Role or ClusterRole whose lists are converted to sets, because
-authorisation evaluates it for every request. The second part is the coverage computation of
+An `RbacRule` matches requests with the lists of a PolicyRule as they are: most have one or two
+items, decisions are cached, and a role of 20,000 rules must not be converted before its first
+decision. The second part is the coverage computation of
 escalation checks: rules are split into atoms (one verb, group, resource and name each), and a
 single rule of the author must cover each atom, exactly as `Covers` of Kubernetes does. So `pods/*`
 is a literal text, as in Kubernetes, and only `*` and `*/scale` are wildcards.
@@ -22,18 +23,12 @@ PolicyRule = dict[str, Any]
 
 
 class RbacRule:
-    """A policy rule, compiled for matching."""
+    """A policy rule as it is matched with requests."""
 
-    __slots__ = ("groups", "names", "policy", "resources", "url_prefixes", "urls", "verbs")
+    __slots__ = ("policy",)
 
     def __init__(self, policy: PolicyRule) -> None:
         self.policy = policy
-        self.verbs = frozenset(policy.get("verbs") or ())
-        self.groups = frozenset(policy.get("apiGroups") or ())
-        self.resources = frozenset(policy.get("resources") or ())
-        self.names = frozenset(policy.get("resourceNames") or ())
-        self.urls = frozenset(policy.get("nonResourceURLs") or ())
-        self.url_prefixes = tuple(u.rstrip(ALL) for u in self.urls if u.endswith(ALL))
 
     def allows_resource(
         self, verb: str, group: str, resource: str, subresource: str, name: str
@@ -42,11 +37,14 @@ class RbacRule:
 
         An empty `name` stands for any name, or for a name that is not generated yet.
         """
-        verbs, groups, resources = self.verbs, self.groups, self.resources
+        policy = self.policy
+        verbs = policy.get("verbs") or ()
         if verb not in verbs and ALL not in verbs:
             return False
+        groups = policy.get("apiGroups") or ()
         if group not in groups and ALL not in groups:
             return False
+        resources = policy.get("resources") or ()
         if ALL not in resources:
             if not subresource:
                 if resource not in resources:
@@ -55,13 +53,20 @@ class RbacRule:
                 f"{resource}/{subresource}" not in resources and f"*/{subresource}" not in resources
             ):
                 return False
-        return not self.names or name in self.names
+        names = policy.get("resourceNames")
+        return not names or name in names
 
     def allows_path(self, verb: str, path: str) -> bool:
         """Return whether the rule allows the (lower-case) method on a non-resource path."""
-        if verb not in self.verbs and ALL not in self.verbs:
+        verbs = self.policy.get("verbs") or ()
+        if verb not in verbs and ALL not in verbs:
             return False
-        return path in self.urls or path.startswith(self.url_prefixes)
+        urls = self.policy.get("nonResourceURLs") or ()
+        return path in urls or path.startswith(_prefixes(urls))
+
+
+def _prefixes(urls: Iterable[str]) -> tuple[str, ...]:
+    return tuple(url.rstrip(ALL) for url in urls if url.endswith(ALL))
 
 
 def policies_of(role: dict[str, Any]) -> list[PolicyRule]:
@@ -86,6 +91,20 @@ def uncovered(
     return [atom for policy in wanted for atom in held.missing(policy)]
 
 
+class _HeldRule:
+    """A rule of an author, whose lists are converted to sets to compare many others with them."""
+
+    __slots__ = ("groups", "names", "resources", "url_prefixes", "urls", "verbs")
+
+    def __init__(self, policy: PolicyRule) -> None:
+        self.verbs = frozenset(policy.get("verbs") or ())
+        self.groups = frozenset(policy.get("apiGroups") or ())
+        self.resources = frozenset(policy.get("resources") or ())
+        self.names = frozenset(policy.get("resourceNames") or ())
+        self.urls = frozenset(policy.get("nonResourceURLs") or ())
+        self.url_prefixes = _prefixes(self.urls)
+
+
 class _HeldRules:
     """The rules of an author, by resource and by URL.
 
@@ -95,10 +114,10 @@ class _HeldRules:
 
     def __init__(self, rules: Iterable[RbacRule], most: int | None) -> None:
         self._left = most
-        self._by_resource: dict[str, list[RbacRule]] = {}
-        self._with_urls: list[RbacRule] = []
+        self._by_resource: dict[str, list[_HeldRule]] = {}
+        self._with_urls: list[_HeldRule] = []
         self._names: dict[tuple[str, str, str], frozenset[str] | None] = {}
-        for rule in rules:
+        for rule in (_HeldRule(rule.policy) for rule in rules):
             for resource in rule.resources:
                 self._by_resource.setdefault(resource, []).append(rule)
             if rule.urls:
@@ -164,11 +183,11 @@ class _HeldRules:
                 raise TooManyCombinations
 
 
-def _has_verb(held: RbacRule, verb: str) -> bool:
+def _has_verb(held: _HeldRule, verb: str) -> bool:
     return verb in held.verbs or ALL in held.verbs
 
 
-def _covers_url(held: RbacRule, url: str) -> bool:
+def _covers_url(held: _HeldRule, url: str) -> bool:
     return url in held.urls or url.startswith(held.url_prefixes)
 
 

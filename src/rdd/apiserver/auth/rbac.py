@@ -5,9 +5,10 @@
 bindings of the request's namespace; the first rule that allows the request decides. RBAC has no
 deny rules: a request that no rule allows is not allowed.
 
-Everything derived from objects is cached and discarded when the revision of the objects changes:
-bindings indexed by subject (per namespace, built on first use), the rules that apply to a user,
-and the decisions. A repeated request costs two dictionary lookups.
+Everything derived from objects is cached: bindings indexed by subject (per namespace, built on
+first use; a change indexes the changed bindings only), the rules that apply to a user, and the
+decisions. The last two are discarded when the revision of the objects changes and made when they
+are needed. A repeated request costs two dictionary lookups.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,19 +29,62 @@ _MAX_CACHED_DECISIONS = 4096
 
 _ALLOWED = Decision(True)
 
-Subjects = dict[tuple[str, str], list["_Grant"]]
+Binding = dict[str, Any]
+SubjectKey = tuple[str, str]
+
+
+class _BindingIndex:
+    """The bindings of a namespace, or those of the cluster, by subject."""
+
+    def __init__(self, namespace: str) -> None:
+        self._namespace = namespace
+        self._bindings: dict[str, Binding] = {}
+        self._by_subject: dict[SubjectKey, dict[str, int]] = {}
+        """Per subject the names of its bindings, with its first index in each."""
+
+    def update(self, bindings: list[Binding]) -> None:
+        """Index what has changed; unchanged bindings are the same objects as before."""
+        current = {str(binding["metadata"]["name"]): binding for binding in bindings}
+        for name, binding in self._bindings.items():
+            if current.get(name) is not binding:
+                self._remove(name, binding)
+        for name, binding in current.items():
+            if self._bindings.get(name) is not binding:
+                for position, subject in enumerate(binding.get("subjects") or ()):
+                    key = _subject_key(subject, self._namespace)
+                    if key is not None:
+                        self._by_subject.setdefault(key, {}).setdefault(name, position)
+        self._bindings = current
+
+    def _remove(self, name: str, binding: Binding) -> None:
+        for subject in binding.get("subjects") or ():
+            key = _subject_key(subject, self._namespace)
+            names = self._by_subject.get(key) if key is not None else None
+            if key is not None and names is not None:
+                names.pop(name, None)
+                if not names:
+                    del self._by_subject[key]
+
+    def of_user(self, user: User) -> Iterator[tuple[Binding, dict[str, Any]]]:
+        """Yield the bindings of a user and its groups, each with its first matching subject.
+
+        They have the order of their names (Kubernetes has none).
+        """
+        found: dict[str, int] = {}
+        for key in (("User", user.name), *(("Group", group) for group in user.groups)):
+            for name, position in self._by_subject.get(key, {}).items():
+                found[name] = min(position, found.get(name, position))
+        for name in sorted(found):
+            binding = self._bindings[name]
+            yield binding, binding["subjects"][found[name]]
 
 
 class _Grant:
-    """The grant of one binding to one subject."""
+    """The grant of one binding to a user."""
 
-    __slots__ = ("errors", "position", "rules", "source")
+    __slots__ = ("errors", "rules", "source")
 
-    def __init__(
-        self, position: tuple[int, int], source: str, rules: list[RbacRule], error: str
-    ) -> None:
-        self.position = position
-        """The index of the binding, and of the subject in the binding."""
+    def __init__(self, source: str, rules: list[RbacRule], error: str) -> None:
         self.source = source
         self.rules = rules
         self.errors = [error] if error else []
@@ -54,7 +98,7 @@ class _UserRules:
     def __init__(self, grants: list[_Grant]) -> None:
         self.rules = [(rule, grant.source) for grant in grants for rule in grant.rules]
         self.errors = [error for grant in grants for error in grant.errors]
-        self.has_names = any(rule.names for rule, _ in self.rules)
+        self.has_names = any(rule.policy.get("resourceNames") for rule, _ in self.rules)
         self.decisions: dict[tuple[str, ...], Decision] = {}
 
     def decide(self, key: tuple[str, ...]) -> Decision:
@@ -88,8 +132,9 @@ class RbacAuthorizer:
         self._ceiling: Ceiling | None = None
         self._cluster_revision = (-1, -1)
         self._namespaced_revision = (-1, -1)
-        self._cluster_subjects: Subjects = {}
-        self._namespaced_subjects: dict[str, Subjects] = {}
+        self._cluster_bindings = _BindingIndex("")
+        self._namespaced_bindings: dict[str, tuple[int, _BindingIndex]] = {}
+        """By namespace, with the revision of the bindings that is indexed."""
         self._users: dict[tuple[str, tuple[str, ...], str], _UserRules] = {}
 
     @property
@@ -153,14 +198,11 @@ class RbacAuthorizer:
         cluster = revision("clusterroles"), revision("clusterrolebindings")
         if cluster != self._cluster_revision:
             self._cluster_revision = cluster
-            bindings = self._lister.list("clusterrolebindings")
-            self._cluster_subjects = self._index(bindings, "", "ClusterRoleBinding")
-            self._namespaced_subjects = {}
+            self._cluster_bindings.update(self._lister.list("clusterrolebindings"))
             self._users = {}
         namespaced = revision("roles"), revision("rolebindings")
         if namespaced != self._namespaced_revision:
             self._namespaced_revision = namespaced
-            self._namespaced_subjects = {}
             self._users = {}
         key = (user.name, user.groups, namespace)
         cached = self._users.get(key)
@@ -171,34 +213,40 @@ class RbacAuthorizer:
         return cached
 
     def _grants(self, user: User, namespace: str) -> list[_Grant]:
-        grants = _of_user(self._cluster_subjects, user)
+        grants = [
+            self._grant("ClusterRoleBinding", binding, subject, "")
+            for binding, subject in self._cluster_bindings.of_user(user)
+        ]
         if self._ceiling is not None and ADMINISTRATORS in user.groups:
             source = f"rdd.rules of {self._ceiling.origin}"
-            grants.append(_Grant((-1, 0), source, self._ceiling.rules, ""))
+            grants.append(_Grant(source, self._ceiling.rules, ""))
         if namespace:
-            subjects = self._namespaced_subjects.get(namespace)
-            if subjects is None:
-                bindings = self._lister.list("rolebindings", namespace)
-                subjects = self._index(bindings, namespace, "RoleBinding")
-                self._namespaced_subjects[namespace] = subjects
-            grants += _of_user(subjects, user)
+            grants += [
+                self._grant("RoleBinding", binding, subject, namespace)
+                for binding, subject in self._bindings_in(namespace).of_user(user)
+            ]
         return grants
 
-    def _index(self, bindings: list[dict[str, Any]], namespace: str, kind: str) -> Subjects:
-        """Index bindings by subject, in the order of their names (Kubernetes has no order)."""
-        subjects: Subjects = {}
-        ordered = sorted(bindings, key=lambda b: str(b["metadata"]["name"]))
-        for position, binding in enumerate(ordered):
-            role_ref = binding.get("roleRef") or {}
-            rules, error = self._resolve(role_ref, namespace)
-            name = binding["metadata"]["name"]
-            of = f"of {role_ref.get('kind')} {gotext.quote(role_ref.get('name', ''))}"
-            shown = gotext.quote(f"{name}/{namespace}" if namespace else name)
-            for index, (key, text) in enumerate(_subjects(binding, namespace)):
-                source = f"{kind} {shown} {of} to {text}"
-                grant = _Grant((position, index), source, rules, error)
-                subjects.setdefault(key, []).append(grant)
-        return subjects
+    def _bindings_in(self, namespace: str) -> _BindingIndex:
+        revision = self._namespaced_revision[1]
+        known, index = self._namespaced_bindings.get(namespace, (-1, _BindingIndex(namespace)))
+        if known != revision:
+            if len(self._namespaced_bindings) >= _MAX_CACHED_SUBJECTS:
+                self._namespaced_bindings.clear()
+            index.update(self._lister.list("rolebindings", namespace))
+            self._namespaced_bindings[namespace] = revision, index
+        return index
+
+    def _grant(
+        self, kind: str, binding: Binding, subject: dict[str, Any], namespace: str
+    ) -> _Grant:
+        role_ref = binding.get("roleRef") or {}
+        rules, error = self._resolve(role_ref, namespace)
+        name = binding["metadata"]["name"]
+        of = f"of {role_ref.get('kind')} {gotext.quote(role_ref.get('name', ''))}"
+        shown = gotext.quote(f"{name}/{namespace}" if namespace else name)
+        source = f"{kind} {shown} {of} to {_subject_text(subject, namespace)}"
+        return _Grant(source, rules, error)
 
     def _resolve(self, role_ref: dict[str, Any], namespace: str) -> tuple[list[RbacRule], str]:
         try:
@@ -211,31 +259,25 @@ class RbacAuthorizer:
         return [RbacRule(policy) for policy in policies], ""
 
 
-def _subjects(binding: dict[str, Any], namespace: str) -> Iterator[tuple[tuple[str, str], str]]:
-    """Yield the subjects of a binding as index keys, with the text that names them in reasons."""
-    for subject in binding.get("subjects") or ():
-        kind, name = subject.get("kind"), str(subject.get("name") or "")
-        if kind in ("User", "Group"):
-            yield (kind, name), f"{kind} {gotext.quote(name)}"
-        elif kind == "ServiceAccount":
-            # A service account is a user; its namespace defaults to that of the binding.
-            home = subject.get("namespace") or namespace
-            if home:
-                text = f"ServiceAccount {gotext.quote(f'{name}/{home}')}"
-                yield ("User", identities.account_username(home, name)), text
+def _subject_key(subject: dict[str, Any], namespace: str) -> SubjectKey | None:
+    """Return the key of a subject; None if it can match no user.
+
+    A service account is a user; its namespace defaults to that of the binding.
+    """
+    kind, name = subject.get("kind"), str(subject.get("name") or "")
+    if kind == "User" or kind == "Group":
+        return kind, name
+    if kind == "ServiceAccount" and (home := subject.get("namespace") or namespace):
+        return "User", identities.account_username(home, name)
+    return None
 
 
-def _of_user(subjects: Subjects, user: User) -> list[_Grant]:
-    """Return the grants of a user and its groups, one per binding (the first matching subject)."""
-    found = list(subjects.get(("User", user.name), ()))
-    for group in user.groups:
-        found += subjects.get(("Group", group), ())
-    if len(found) < 2:
-        return found
-    first: dict[int, _Grant] = {}
-    for grant in sorted(found, key=lambda g: g.position):
-        first.setdefault(grant.position[0], grant)
-    return list(first.values())
+def _subject_text(subject: dict[str, Any], namespace: str) -> str:
+    """Return a subject as reasons name it."""
+    name = str(subject.get("name") or "")
+    if subject["kind"] == "ServiceAccount":
+        name = f"{name}/{subject.get('namespace') or namespace}"
+    return f"{subject['kind']} {gotext.quote(name)}"
 
 
 _SANITIZE = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})

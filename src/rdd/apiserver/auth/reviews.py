@@ -89,12 +89,12 @@ def self_subject_rules_review(obj: Object, user: User, reviewer: Reviewer) -> Ob
     rules, errors = reviewer.rbac.rules_for(user, namespace)
     resource_rules, non_resource_rules = [], []
     for policy in (rule.policy for rule in rules):
-        verbs = list(policy.get("verbs") or ())
+        verbs = policy.get("verbs") or []
         if policy.get("resources"):
             keys = [k for k in ("apiGroups", "resources", "resourceNames") if policy.get(k)]
-            resource_rules.append({"verbs": verbs, **{k: list(policy[k]) for k in keys}})
+            resource_rules.append({"verbs": verbs, **{k: policy[k] for k in keys}})
         if policy.get("nonResourceURLs"):
-            urls = list(policy["nonResourceURLs"])
+            urls = policy["nonResourceURLs"]
             non_resource_rules.append({"verbs": verbs, "nonResourceURLs": urls})
     status: Object = {
         "resourceRules": resource_rules,

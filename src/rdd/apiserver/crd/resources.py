@@ -89,6 +89,11 @@ class CustomStrategy(Strategy):
 
         return rules.compile_rules(self.schema)
 
+    @cached_property
+    def has_rules(self) -> bool:  # type: ignore[override]
+        """Whether the schema has CEL rules."""
+        return b'"x-kubernetes-validations"' in orjson.dumps(self._version.get("schema") or {})
+
     def compile(self) -> None:
         """Compile everything now; otherwise the first request that needs it does."""
         assert self.node is not None

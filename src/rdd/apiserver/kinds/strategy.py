@@ -55,6 +55,9 @@ class Strategy:
     work_bytes: int = 0
     """The size of a schema that makes even small objects expensive."""
 
+    has_rules = False
+    """Validation may evaluate CEL, which can take long for the smallest object."""
+
     has_status = False
     """The status has its own endpoint: the main endpoint ignores status, /status the rest."""
 

@@ -175,7 +175,7 @@ async def insert(write: Write, obj: Object) -> Written:
             raise invalid(resource, obj, errs)
         return validation.warnings
 
-    write.request.warnings += await offload.run(size, validate)
+    write.request.warnings += await offload.check(size, validate, has_rules=strategy.has_rules)
     attributes.object = obj
     attributes.name = attributes.name or meta["name"]
     if write.request.info.verb != "create":
@@ -313,7 +313,7 @@ async def _replace_once(
             raise invalid(resource, obj, errs)
         return validation.warnings
 
-    write.request.warnings += await offload.run(size, validate)
+    write.request.warnings += await offload.check(size, validate, has_rules=strategy.has_rules)
     attributes.object = obj
     await core.admission.validate(attributes)
     return await _commit_replacement(write, entry, obj)

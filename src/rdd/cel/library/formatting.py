@@ -20,7 +20,7 @@ from rdd.cel.errors import EvaluationError
 from rdd.cel.functions import TRAVERSAL
 from rdd.cel.library import time as times
 from rdd.cel.library.conversions import format_double
-from rdd.cel.values import Duration, Timestamp, size_of, type_of
+from rdd.cel.values import Duration, Timestamp, size_of, type_of, visit
 
 _DIGITS = 6  # after the point, unless a precision is given
 _MAX_PRECISION = 1000
@@ -148,8 +148,10 @@ def _misused(verb: str, found: t.Type) -> EvaluationError:
 
 def _string(value: Any, _precision: int = 0) -> str:
     if isinstance(value, list):
+        visit(len(value))
         return "[" + ", ".join(map(_literal, value)) + "]"
     if isinstance(value, dict):
+        visit(len(value))
         entries = sorted((_key(key), _literal(item)) for key, item in value.items())
         return "{" + ", ".join(f"{key}:{item}" for key, item in entries) + "}"
     kind = type(value)
@@ -180,8 +182,10 @@ def _literal(value: Any) -> str:
     """Return a value in a list or map, as it would be written in an expression."""
     kind = type(value)
     if kind is str:
+        visit(len(value))
         return quote(value)
     if kind is bytes:
+        visit(len(value))
         return "b" + quote(value.decode(errors="replace"))
     if kind is float:
         if math.isnan(value) or math.isinf(value):

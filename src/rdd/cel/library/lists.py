@@ -9,7 +9,7 @@ from rdd.cel import types as t
 from rdd.cel.errors import EvaluationError
 from rdd.cel.functions import TRAVERSAL, Library
 from rdd.cel.library.operators import ORDERED, checked_int, checked_uint, compare
-from rdd.cel.values import Duration, contains, equal, type_of
+from rdd.cel.values import Duration, contains, equal, type_of, visit
 
 LIBRARY = Library()
 _T = t.param("T")
@@ -28,8 +28,10 @@ def traversal_cost(value: Any, *_: Any) -> int:
         if isinstance(item, str | bytes):
             total += int(len(item) * TRAVERSAL)
         elif isinstance(item, list):
+            visit(len(item))
             pending.extend(item)
         elif isinstance(item, dict):
+            visit(len(item))
             pending.extend(item)
             pending.extend(item.values())
         else:

@@ -30,6 +30,8 @@ _OURS = {
     "rdd.cli.framework",
     "rdd.cli.commands.app.table",
     "rdd.cli.commands.cache",
+    "rdd.cli.commands.package",
+    "rdd.cli.commands.package.table",
     "rdd.cli.commands.snapshot",
     "rdd.cli.commands.snapshot.table",
     "rdd.cli.commands.cache.table",

@@ -6,6 +6,7 @@
     files/partial/                  incomplete downloads and their locks
     files/records/                  where an entry came from; its time is that of the last use
     files/locations/                the digest found at a location without one, and its validators
+    files/verified/                 the digests of URLs from signed packages
     files/pins/<entry>/<owner>      who uses the cached file itself, not a copy
 
 Invariant: an entry is complete or missing. A file is renamed into the cache when it is complete
@@ -122,6 +123,18 @@ class Cache:
         """Record what was found at a location. Raises HostError."""
         write_atomically(self._location(location), json.dumps(asdict(found)), durable=False)
 
+    def verified(self, url: str) -> Digest | None:
+        """Return the digest that an installed package has for a URL; None if there is none."""
+        try:
+            return Digest.parse(json.loads(read_text(self._verified(url)) or "{}")["digest"])
+        except (KeyError, TypeError, ValueError, AttributeError, HostError):
+            return None  # damaged: like a missing record
+
+    def record_verified(self, url: str, digest: Digest) -> None:
+        """Record the digest of a URL from a package whose key is trusted. Raises HostError."""
+        self._make_dir(self._verified(url).parent)
+        write_atomically(self._verified(url), json.dumps({"digest": str(digest)}), durable=False)
+
     def pin(self, digest: Digest, owner: str) -> None:
         """Keep an entry until `owner` unpins it. Raises HostError."""
         directory = self._make_dir(self.root / "pins" / _name(digest))
@@ -176,6 +189,9 @@ class Cache:
     def _location(self, location: str) -> Path:
         name = hashlib.sha256(location.encode()).hexdigest() + ".json"
         return self._make_dir(self.root / "locations") / name
+
+    def _verified(self, url: str) -> Path:
+        return self.root / "verified" / (hashlib.sha256(url.encode()).hexdigest() + ".json")
 
     def _move(self, path: Path, target: Path) -> Path:
         self._make_dir(target.parent)

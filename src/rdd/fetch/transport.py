@@ -13,6 +13,7 @@ import os
 import tarfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import IO, cast
 
 from rdd.fetch.cache import Cache, Entry, write_errors
 from rdd.fetch.digests import Digest
@@ -48,11 +49,11 @@ def export_entries(entries: Iterable[Entry], target: Path) -> int:
                 tarfile.open(fileobj=file, mode="w") as tar,
             ):
                 data = (json.dumps(manifest, indent=1) + "\n").encode()
-                tar.addfile(_member(_MANIFEST, len(data)), io.BytesIO(data))
+                tar.addfile(archive_member(_MANIFEST, len(data)), io.BytesIO(data))
                 for entry in listed:
                     with entry.path.open("rb") as content:
                         size = os.fstat(content.fileno()).st_size
-                        tar.addfile(_member(_member_name(entry.digest), size), content)
+                        tar.addfile(archive_member(member_name(entry.digest), size), content)
             partial.replace(target)
         finally:
             partial.unlink(missing_ok=True)
@@ -68,13 +69,14 @@ def import_entries(cache: Cache, source: Path) -> list[Digest]:
     try:
         with source.open("rb") as file, tarfile.open(fileobj=file, mode="r:") as tar:
             locations = _read_manifest(tar, source)
-            listed = {_member_name(digest): digest for digest in locations}
+            listed = {member_name(digest): digest for digest in locations}
             while (member := tar.next()) is not None:
                 if member.name not in listed or not member.isreg():
                     raise _damaged(source, f'"{member.name}" is not a file of its manifest')
                 digest = listed[member.name]
                 if not cache.find(digest):
-                    _import(cache, tar, member, digest, locations[digest])
+                    content = cast(IO[bytes], tar.extractfile(member))
+                    copy_into_cache(cache, content, digest, member.name, locations[digest])
                 added.append(digest)
     except tarfile.TarError as error:
         raise _damaged(source, str(error)) from error
@@ -102,11 +104,10 @@ def _read_manifest(tar: tarfile.TarFile, source: Path) -> dict[Digest, str]:
         raise _damaged(source, f"{_MANIFEST} is not valid: {error}") from error
 
 
-def _import(
-    cache: Cache, tar: tarfile.TarFile, member: tarfile.TarInfo, digest: Digest, location: str
+def copy_into_cache(
+    cache: Cache, content: IO[bytes], digest: Digest, name: str, location: str
 ) -> None:
-    content = tar.extractfile(member)
-    assert content is not None  # a regular file
+    """Add a stream to the cache if it has a digest; `name` is for messages. Raises HostError."""
     partial = cache.partial(f"import {digest} {os.getpid()}")
     hashed = hashlib.new(digest.algorithm)
     try:
@@ -116,7 +117,7 @@ def _import(
                 output.write(data)
         if hashed.hexdigest() != digest.hexadecimal:
             raise FetchError(
-                f'"{member.name}" does not have the digest of its name; it was not imported',
+                f'"{name}" does not have the digest of its name; it was not imported',
                 FetchFailure.CHECKSUM_MISMATCH,
             )
         cache.add(partial, digest, location=location)
@@ -124,11 +125,13 @@ def _import(
         partial.unlink(missing_ok=True)
 
 
-def _member_name(digest: Digest) -> str:
+def member_name(digest: Digest) -> str:
+    """Return the name of a file in an archive."""
     return f"{digest.algorithm}/{digest.hexadecimal}"
 
 
-def _member(name: str, size: int) -> tarfile.TarInfo:
+def archive_member(name: str, size: int) -> tarfile.TarInfo:
+    """Return the header of a member: the same for the same content."""
     member = tarfile.TarInfo(name)
     member.size = size
     member.mode = 0o444

@@ -11,6 +11,7 @@ from rdd.cli.commands.cache.table import CACHE
 from rdd.cli.commands.disk.table import DISK
 from rdd.cli.commands.engine.table import ENGINE_COMMANDS
 from rdd.cli.commands.limavm.table import LIMAVM
+from rdd.cli.commands.package.table import PACKAGE
 from rdd.cli.commands.profile.table import PROFILE
 from rdd.cli.commands.service.table import SERVICE
 from rdd.cli.commands.snapshot.table import SNAPSHOT
@@ -147,6 +148,7 @@ ROOT = Group(
         *ENGINE_COMMANDS,
         LIMAVM,
         PROFILE,
+        PACKAGE,
         SERVICE,
         TOOLS,
         SNAPSHOT,

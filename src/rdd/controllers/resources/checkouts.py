@@ -210,7 +210,11 @@ class CheckoutReconciler:
         known = resource.spec.digest or resource.status.digest
         if known:
             return Digest.parse(known)
-        name = unquote(urlsplit(resource.spec.url).path.rpartition("/")[2])
+        url, wanted = resource.spec.url, resource.spec.signature
+        if (wanted is None or wanted.signed == "file") and (found := self._cache.verified(url)):
+            await self._write_resource(resource, {"digest": str(found)})
+            return found
+        name = unquote(urlsplit(url).path.rpartition("/")[2])
         signature = await self._signature(resource, network, "checksums")
         digest = await published_digest(
             resource.spec.checksum_url, name, network=network, signature=signature

@@ -190,7 +190,7 @@ class KubernetesReconciler:
         archive = await asyncio.to_thread(images_of, release, self._env.environment)
         if archive is None:
             return
-        from rdd.controllers.app.kubernetes.images import load_images  # rarely needed
+        from rdd.engine.image_archives import load_images  # rarely needed
 
         try:
             count = await load_images(archive, self._env.instance.docker_socket)

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The images of the cluster itself, loaded into docker from the archive beside the k3s program.
+"""Archives of images, compressed or not, loaded into docker if one of their images is missing.
 
-With the engine moby, k3s runs its containers in docker (`--docker`), which has no directory of
-archives: the images must be in docker's store, where those that the user builds are, too. With
-containerd k3s loads them itself. An archive is loaded only if one of its images is missing.
+k3s runs its containers in docker with the engine moby (`--docker`), which has no directory of
+archives like that of k3s: the images of the cluster itself must be in docker's store, where those
+that the user builds are, too.
 """
 
 import asyncio
 import json
 import tarfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 from typing import IO, Any, Final, cast
 
@@ -24,12 +24,13 @@ _MANIFEST: Final = "manifest.json"
 _MANIFEST_BYTES: Final = 4 << 20
 
 
-async def load_images(archive: Path, socket: Path) -> int:
+async def load_images(archive: Path, socket: Path, names: Collection[str] | None = None) -> int:
     """Load an archive of images unless docker has all of them; return how many were missing.
 
+    `names` are those of its images; without them they are read from the archive.
     Raises HostError, EngineFailure.
     """
-    wanted = await asyncio.to_thread(_names, archive)
+    wanted = await asyncio.to_thread(_names, archive) if names is None else set(names)
     async with Docker(socket) as docker:
         present = {tag for image in await docker.images() for tag in image.get("RepoTags") or ()}
         missing = wanted - present

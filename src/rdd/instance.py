@@ -328,8 +328,13 @@ class Instance:
 
     @property
     def tools_dir(self) -> Path:
-        """Return the directory of fetched tools; its `bin` is for the user's PATH."""
+        """Return the directory of fetched tools, in their versions."""
         return self.short_dir / TOOLS_DIR
+
+    @property
+    def tools_bin_dir(self) -> Path:
+        """Return the directory of fetched tools for the user's PATH."""
+        return self.tools_dir / BIN_DIR
 
     @property
     def lima_home(self) -> Path:

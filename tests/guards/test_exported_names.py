@@ -77,6 +77,7 @@ def test_instance() -> None:
         "suffix",
         "system",
         "tls_dir",
+        "tools_bin_dir",
         "tools_dir",
         "port_file",
         "tokens_file",

@@ -87,6 +87,18 @@ def test_app_check_reports_permanent_problems(
     assert found.message == message.partition("\n")[0]
 
 
+def test_app_check_reports_a_failure_that_only_the_user_can_resolve(facts: Facts) -> None:
+    assert facts.app is not None
+    settled = {"type": "Settled", "status": "False", "reason": "FetchFailed", "message": "no"}
+    status = {"conditions": [settled]}
+    found = checks.app(replace(facts, app={**facts.app, "status": status}))
+    assert outcome(found) == ("True", "FetchFailed")  # the controller retries
+    failure = {"reason": "NotFound", "remedy": "rdd set containerEngine.version="}
+    found = checks.app(replace(facts, app={**facts.app, "status": {**status, "failure": failure}}))
+    assert outcome(found) == ("False", "FetchFailed")
+    assert found.next_step == failure["remedy"]
+
+
 def test_docker_context_check(facts: Facts) -> None:
     name, directory = facts.instance.name, facts.docker_directory
     assert outcome(engine_checks.docker_context(facts)) == ("False", "ContextMissing")

@@ -214,7 +214,7 @@ def test_run_sets_path_and_contexts_and_returns_the_exit_code(settled: World) ->
     assert done.messages[-1] != "7"
     instance = settled.instance
     assert done.json() == {
-        "PATH": f"{instance.tools_dir}/bin:{instance.bin_dir}:/usr/bin",
+        "PATH": f"{instance.tools_bin_dir}:{instance.bin_dir}:/usr/bin",
         "DOCKER_CONTEXT": instance.name,
         "KUBECONFIG": str(instance.kube_config),
         "DOCKER_HOST": None,
@@ -267,7 +267,7 @@ def test_the_shell_profile_puts_the_tools_on_path_once(
         [shell, "-c", f". {file}; . {file}; printenv PATH DOCKER_CONTEXT"],
         env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
     )
-    ours = f"{served.instance.tools_dir}/bin:{served.instance.bin_dir}"
+    ours = f"{served.instance.tools_bin_dir}:{served.instance.bin_dir}"
     first, second = (ours, "/usr/bin:/bin")[:: -1 if flag == "--own-tools-first" else 1]
     assert done.stdout.splitlines() == [f"{first}:{second}", served.instance.name], done.stderr
 

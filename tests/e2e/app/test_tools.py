@@ -324,8 +324,14 @@ def test_compose_starts_a_project(world: World, docker: Path, tmp_path: Path) ->
     world.rdd(*words, "down", "--timeout=0")
 
 
+def test_containerd_is_that_of_the_version_too(world: World) -> None:  # noqa: F811
+    world.rdd("set", "containerEngine.name=containerd")
+    containerd = toolbox(world).directory("engine", ENGINE) / "containerd"
+    assert str(containerd) in _programs_of(world)
+
+
 def test_removed_tools_leave_nothing(world: World, docker: Path) -> None:  # noqa: F811
-    world.rdd("set", "containerEngine.version=")
+    world.rdd("set", "containerEngine.version=", "containerEngine.name=moby")
     assert run_docker(world, docker, "inspect", "kept", "--format={{.Name}}") == "/kept"
     link = world.home / ".docker" / "cli-plugins" / "docker-compose"
     assert link.exists()

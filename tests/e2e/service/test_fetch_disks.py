@@ -33,9 +33,9 @@ def compose() -> Iterator[Publisher]:
         yield found
 
 
-def install(world: World, compose: Publisher) -> tuple[int, str]:
+def install(world: World, compose: Publisher, *flags: str) -> tuple[int, str]:
     world.rdd("set", "running=false", f"downloads.mirror={compose.url}")
-    done = world.try_rdd("tools", "install", "--yes", f"compose@{VERSION}")
+    done = world.try_rdd("tools", "install", "--yes", *flags, f"compose@{VERSION}")
     return done.code, done.last[1]
 
 
@@ -84,11 +84,14 @@ def test_second_instance_fetches_nothing_again(world: World, compose: Publisher)
     assert install(world, compose)[0] == 0
     compose.requests.clear()
     other = world.named("other")
-    assert install(other, compose)[0] == 0
+    assert install(other, compose, "--link-plugins")[0] == 0
     assert [line for line in compose.requests if "sha256" not in line] == []
     mine, theirs = (one.instance.tools_dir / "bin" / "docker-compose" for one in (world, other))
     assert not mine.samefile(theirs)
+    link = world.home / ".docker" / "cli-plugins" / "docker-compose"
+    assert link.samefile(theirs)
     other.rdd("service", "delete", "--yes")
+    assert not link.is_symlink()
     assert mine.stat().st_size == SIZE
 
 

@@ -88,7 +88,7 @@ def child_variables(variables: Mapping[str, str], instance: "Instance") -> dict[
     """Return the environment of the child process."""
     child = {name: value for name, value in variables.items() if name != "DOCKER_HOST"}
     path = variables.get("PATH", "")
-    ours = [str(instance.tools_dir / "bin"), str(instance.bin_dir)]
+    ours = [str(instance.tools_bin_dir), str(instance.bin_dir)]
     child["PATH"] = os.pathsep.join([*ours, path] if path else ours)
     child["DOCKER_CONTEXT"] = instance.name
     child["KUBECONFIG"] = str(instance.kube_config)

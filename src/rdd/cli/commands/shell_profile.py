@@ -19,7 +19,7 @@ def run(call: Call) -> int:
         values["DOCKER_CONTEXT"] = call.instance.name
         values["KUBECONFIG"] = str(call.instance.kube_config)
     # The fetched kubectl comes before `kubectl`, the link to rdd.
-    directories = [str(call.instance.tools_dir / "bin"), str(call.instance.bin_dir)]
+    directories = [str(call.instance.tools_bin_dir), str(call.instance.bin_dir)]
     is_last = call.flags.truth("own-tools-first")
     write = _fish if shell == "fish" else _posix
     call.out.write("\n".join(write(directories, values, is_last=is_last)) + "\n")

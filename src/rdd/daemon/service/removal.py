@@ -4,8 +4,8 @@
 Both work whether the daemon runs, was stopped or has crashed, and hold the lock of the
 instance. The database is removed first, because a failure there means that it is still in use;
 the saved arguments, which make the instance exist, are removed last, so that an interrupted
-deletion can be repeated. Of the user's files (Docker contexts, kubeconfig) only our entries
-are removed. The database and the machines go to the trash first (rdd.daemon.service.trash).
+deletion can be repeated. Of the user's files (Docker contexts and plugins, kubeconfig) only our
+entries are removed. The database and the machines go to the trash first (rdd.daemon.service.trash).
 """
 
 import errno
@@ -26,6 +26,7 @@ from rdd.host.errors import HostError
 from rdd.host.files import remove
 from rdd.host.tree_removal import remove_as_mapped_root
 from rdd.instance import DATABASE_DIR, STDERR_LOG, STDOUT_LOG, Instance
+from rdd.toolbox.plugins import links_into, plugin_directory
 
 if TYPE_CHECKING:
     from rdd.host.trash import TrashEntry
@@ -57,6 +58,7 @@ def delete(
         failures += _remove_tree(instance.database.parent)
         if not service.caller.keep_logs:
             failures += _remove_logs(instance)
+        failures += _remove_plugin_links(instance, environments)
         failures += _remove_tree(instance.short_dir)
         failures += _remove_instance_dir(instance, keep=bool(failures))
     if failures:
@@ -104,6 +106,19 @@ def reset(
         + (f"; `rdd trash restore {kept.id}` takes it back" if kept else "")
     )
     service.start(wait=wait, timeout_s=timeout_s)
+
+
+def _remove_plugin_links(
+    instance: Instance, environments: Iterable[Mapping[str, str]]
+) -> Iterator[str]:
+    """Remove the links to tools of the instance from docker's plugins; yield what failed."""
+    directories = {plugin_directory(variables, instance.home) for variables in environments}
+    links = [link for one in directories for link in links_into(one, instance.tools_bin_dir)]
+    for place in sorted(links):
+        try:
+            place.unlink(missing_ok=True)
+        except OSError as error:
+            yield f'"{place}": {error.strerror}'
 
 
 def back_up(instance: Instance) -> Path | None:

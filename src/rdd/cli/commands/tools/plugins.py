@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plugins of the Docker CLI, where docker finds them.
 
-docker looks for plugins in the directory `cli-plugins` of its configuration (DOCKER_CONFIG, else
-~/.docker), which belongs to the user: a link is created there only if the user asks for it, and
-never in the place of another file. The link leads through `bin` of the toolbox, so it follows
-every change of the version, and it is removed with the tool.
+The directory belongs to the user (`rdd.toolbox.plugins`): a link is created there only if the user
+asks for it, and never in the place of another file. It is removed with the tool.
 """
 
 import sys
@@ -13,19 +11,17 @@ from pathlib import Path
 from rdd.cli.framework.confirm import agreed, is_interactive
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.types import Call
+from rdd.toolbox.plugins import is_link_to, plugin_directory
 
 
-def plugin_directory(call: Call) -> Path:
-    """Return the directory of the user's plugins, existing or not."""
-    chosen = call.environment.variables.get("DOCKER_CONFIG")
-    base = Path(chosen) if chosen else call.instance.home / ".docker"
-    return base / "cli-plugins"
+def _directory(call: Call) -> Path:
+    return plugin_directory(call.environment.variables, call.instance.home)
 
 
 def offer_link(call: Call, program: Path) -> None:
     """Link a plugin if the user wants it: by --link-plugins, or by an answer on a terminal."""
-    place = plugin_directory(call) / program.name
-    if _is_link_to(place, program):
+    place = _directory(call) / program.name
+    if is_link_to(place, program):
         return
     if place.exists() or place.is_symlink():
         call.log.warning(f'"{place}" is another {program.name}, which docker prefers; it stays')
@@ -51,13 +47,6 @@ def offer_link(call: Call, program: Path) -> None:
 
 def drop_link(call: Call, program: Path) -> None:
     """Remove the link to a plugin that is gone."""
-    place = plugin_directory(call) / program.name
-    if _is_link_to(place, program) and not program.exists():
+    place = _directory(call) / program.name
+    if is_link_to(place, program) and not program.exists():
         place.unlink(missing_ok=True)
-
-
-def _is_link_to(place: Path, program: Path) -> bool:
-    try:
-        return place.readlink() == program
-    except OSError:
-        return False

@@ -41,15 +41,15 @@ def app(facts: Facts) -> Finding:
     if not settled:
         return not_applicable("The App does not exist or is not known.")
     reason = settled["reason"]
-    if reason not in _STUCK:
+    failure = ((facts.app or {}).get("status") or {}).get("failure") or {}
+    if reason not in _STUCK and not failure:
         return healthy(reason, settled["message"])
     first, *evidence = settled["message"].splitlines() or [reason]
-    failure = ((facts.app or {}).get("status") or {}).get("failure") or {}
     return unhealthy(
         reason,
         first,
         *(evidence or [first]),
-        next_step=failure.get("remedy") or facts.rdd(_STUCK[reason]),
+        next_step=failure.get("remedy") or facts.rdd(_STUCK.get(reason, "start")),
     )
 
 

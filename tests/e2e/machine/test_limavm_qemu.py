@@ -95,6 +95,33 @@ def test_virtual_machine_from_creation_to_clone(vm_home: VmHome) -> None:
         vm_home.clean(name)
 
 
+def test_snapshot_of_a_running_machine_outlives_it(vm_home: VmHome) -> None:
+    rdd = vm_home.world.rdd
+    vm_home.create("vm", "--start", text=TEMPLATE)
+    shell(vm_home, "vm", "echo first >/data/file; sync")
+    rdd("snapshot", "create", "base", "--scope", "limavm/vm")
+    (made,) = rdd("snapshot", "ls", "-o", "json").json()
+    assert (made["scope"], made["state"]) == ("limavm/vm", "Complete")
+    assert made["method"] in ("qcow2", "reflink")
+    assert vm_home.condition("vm")[0] == "Started"  # it continues by itself
+
+    shell(vm_home, "vm", "echo second >/data/file; sync")
+    rdd("snapshot", "restore", "base")
+    assert shell(vm_home, "vm", "cat /data/file") == "first"
+
+    rdd("limavm", "delete", "--force", "vm")
+    rdd("snapshot", "restore", "base", "--as", "copy")
+    rdd("limavm", "start", "copy")
+    assert shell(vm_home, "copy", "cat /data/file; hostname").split() == ["first", "lima-copy"]
+    refused = vm_home.world.try_rdd("snapshot", "restore", "base", "--as", "copy")
+    assert "there is a machine" in refused.last[1]
+    rdd("snapshot", "rm", "base")
+    assert not Path(made["path"]).exists()
+    rdd("limavm", "delete", "--force", "copy")
+    for name in ("vm", "copy"):
+        vm_home.clean(name)
+
+
 def test_image_errors_are_in_the_condition(vm_home: VmHome) -> None:
     vm_home.world.variables["RDD_GUEST_IMAGE"] = ""
     vm_home.world.rdd("service", "stop")

@@ -60,6 +60,7 @@ def delete(
             failures += _remove_logs(instance)
         failures += _remove_plugin_links(instance, environments)
         failures += _remove_tree(instance.short_dir)
+        failures += _remove_snapshots(instance)
         failures += _remove_instance_dir(instance, keep=bool(failures))
     if failures:
         raise ServiceError(
@@ -190,6 +191,16 @@ def _remove_tree(path: Path) -> list[str]:
     if failures and remove_as_mapped_root(path):
         return []
     return failures[:1]  # errors of parent directories follow from the first
+
+
+def _remove_snapshots(instance: Instance) -> list[str]:
+    from rdd.vm.snapshots.store import SnapshotStore
+
+    try:
+        SnapshotStore(instance.snapshot_dirs).remove_all()
+    except HostError as error:
+        return [str(error)]
+    return []
 
 
 def _remove_logs(instance: Instance) -> list[str]:

@@ -81,6 +81,10 @@ class SnapshotStore:
                         found.append(StoredSnapshot(path, manifest))
         return sorted(found, key=lambda entry: entry.manifest.created)
 
+    def names(self) -> list[str]:
+        """Return the names of all complete snapshots, readable or not."""
+        return sorted(path.name for path in self._children() if _is_name(path.name))
+
     def path_of(self, name: str) -> Path | None:
         """Return the directory of a complete snapshot, readable or not; None without one."""
         check_name(name)

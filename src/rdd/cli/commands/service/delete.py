@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """`rdd service delete`: stop the daemon and delete the instance."""
 
+from pathlib import Path
+
+from rdd.base.gotext import quote
 from rdd.cli.commands.service.calls import working
 from rdd.cli.commands.service.preview import goes
 from rdd.cli.framework.confirm import confirm
+from rdd.cli.framework.errors import CommandError
+from rdd.cli.framework.progress import shown
 from rdd.cli.framework.types import Call
 
 
@@ -13,6 +18,8 @@ def run(call: Call) -> int:
 
     if arguments.exists(call.instance):
         confirm(call, goes(call, f'the instance "{call.instance.suffix}" with all its data'))
+        if call.flags.truth("keep-snapshots"):
+            _export(call)
     with working(call, "deleting the instance") as service:
         kept = delete(
             service,
@@ -22,3 +29,25 @@ def run(call: Call) -> int:
     if kept is not None:
         call.log.debug(f"`rdd trash restore {kept.id}` takes it back")
     return 0
+
+
+def _export(call: Call) -> None:
+    """Export all snapshots. Raises CommandError, before anything was deleted."""
+    from rdd.cli.commands.snapshot.object import store_of
+    from rdd.cli.commands.snapshot.transfer import export
+    from rdd.host.errors import HostError
+
+    store = store_of(call)
+    targets = {
+        entry: Path.cwd() / f"{call.instance.name}-{entry.name}.rdd" for entry in store.entries()
+    }
+    if existing := [path for path in targets.values() if path.exists()]:
+        raise CommandError(f"{quote(str(existing[0]))} exists; nothing was deleted")
+    for entry, target in targets.items():
+        try:
+            with shown(call) as progress:
+                progress.phase(f"exporting {entry.name}")
+                export(store, entry, target, progress)
+        except HostError as error:
+            raise CommandError(f"{error}; nothing was deleted") from error
+        call.out.write(f"{target}\n")

@@ -13,6 +13,7 @@ _TIMEOUT_S = 2.0  # a control plane that hangs must not prevent its deletion
 def goes(call: Call, what: str) -> list[str]:
     """Return the lines that show what a deletion of the instance removes."""
     from rdd.daemon.service import record
+    from rdd.vm.snapshots.store import SnapshotStore
 
     instance = call.instance
     machine = instance.lima_home / names.APP_VM_NAME
@@ -29,6 +30,10 @@ def goes(call: Call, what: str) -> list[str]:
     lines = [f"This deletes {what}: {contents.text()}, {used}."]
     if others:
         lines.append(f"It also deletes these machines: {', '.join(others)}.")
+    if snapshots := SnapshotStore(instance.snapshot_dirs).names():
+        used = space(instance.snapshot_dirs)
+        kept_by = "" if call.flags.truth("keep-snapshots") else "; --keep-snapshots exports them"
+        lines.append(f"It also deletes these snapshots, {used}: {', '.join(snapshots)}{kept_by}.")
     kept = [instance.database.parent, *machines.values()]
     lines.append(fate(call, kept, "the database and the machines"))
     return lines

@@ -193,7 +193,16 @@ SERVICE = Group(
             "delete",
             "rdd.cli.commands.service.delete",
             "Stop the control plane and delete the instance with all its data",
-            flags=(_timeout("5m"), NO_TRASH, YES),
+            flags=(
+                _timeout("5m"),
+                NO_TRASH,
+                Flag(
+                    "keep-snapshots",
+                    "export all snapshots to the current directory first",
+                    kind="bool",
+                ),
+                YES,
+            ),
         ),
         Command(
             "install",

@@ -12,7 +12,6 @@ from rdd.cli.commands.preview import space
 from rdd.cli.commands.snapshot import object as snapshots
 from rdd.cli.commands.snapshot.continuing import wait_continued
 from rdd.cli.framework.confirm import confirm
-from rdd.cli.framework.connection import connected
 from rdd.cli.framework.errors import REJECTED, CommandError
 from rdd.cli.framework.progress import shown
 from rdd.cli.framework.types import Call
@@ -33,7 +32,7 @@ def run(call: Call) -> int:
         check_name(name)
     except HostError as error:
         raise CommandError(str(error), exit_code=REJECTED) from error
-    with connected(call) as connection:
+    with snapshots.connection_for(call) as connection:
         confirm(call, _effects(call, scope))
         with shown(call) as progress:
             progress.phase("saving")

@@ -6,8 +6,8 @@ import json
 from rdd.api.types import Object
 from rdd.base.sizes import binary
 from rdd.cli.commands.engine.objects import age
-from rdd.cli.commands.snapshot.object import COLLECTION
-from rdd.cli.framework.connection import conditions_of, connected
+from rdd.cli.commands.snapshot.object import COLLECTION, connection_for
+from rdd.cli.framework.connection import conditions_of
 from rdd.cli.framework.outputs import is_json
 from rdd.cli.framework.tables import write_table
 from rdd.cli.framework.types import Call
@@ -17,7 +17,7 @@ _HEADERS = ("NAME", "SCOPE", "STATE", "SIZE", "CREATED", "DESCRIPTION")
 
 def run(call: Call) -> int:
     as_json = is_json(call)
-    with connected(call, creates=False) as connection:
+    with connection_for(call) as connection:
         found = connection.get(COLLECTION).get("items") or []
     found.sort(key=lambda obj: (obj.get("status") or {}).get("creationTime", "~"))
     if as_json:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Snapshots as resources, and on disk."""
 
+import contextlib
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING
 from rdd.api import names
 from rdd.api.types import Object
 from rdd.base.gotext import quote
-from rdd.cli.framework.connection import conditions_of, follow, get_or_none
+from rdd.cli.framework.connection import conditions_of, connected, follow, get_or_none
 from rdd.cli.framework.errors import TIMED_OUT, CommandError
 from rdd.cli.framework.progress import Progress
 from rdd.cli.framework.suggestions import did_you_mean
@@ -19,6 +20,18 @@ if TYPE_CHECKING:
     from rdd.vm.snapshots.store import SnapshotStore, StoredSnapshot
 
 COLLECTION = f"{names.RDD_API}/snapshots"
+
+
+@contextlib.contextmanager
+def connection_for(call: Call) -> Iterator["Connection"]:
+    """Connect to the control plane, which must run the snapshot controller."""
+    with connected(call) as connection:
+        if get_or_none(connection, COLLECTION) is None:
+            raise CommandError(
+                "the control plane does not serve Snapshots: start it with the snapshot controller "
+                "(`rdd service start` without --controllers does)"
+            )
+        yield connection
 
 
 def store_of(call: Call) -> "SnapshotStore":

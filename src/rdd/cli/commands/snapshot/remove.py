@@ -6,9 +6,9 @@ import time
 from rdd.base.gotext import quote
 from rdd.base.sizes import binary
 from rdd.cli.commands.snapshot.ls import scope_text
-from rdd.cli.commands.snapshot.object import COLLECTION, find
+from rdd.cli.commands.snapshot.object import COLLECTION, connection_for, find
 from rdd.cli.framework.confirm import confirm
-from rdd.cli.framework.connection import connected, follow
+from rdd.cli.framework.connection import follow
 from rdd.cli.framework.errors import TIMED_OUT, CommandError
 from rdd.cli.framework.types import Call
 
@@ -16,7 +16,7 @@ _TIMEOUT_S = 300.0
 
 
 def run(call: Call) -> int:
-    with connected(call, creates=False) as connection:
+    with connection_for(call) as connection:
         found = [find(connection, name) for name in dict.fromkeys(call.args)]
         lines = [
             f"  {obj['metadata']['name']} ({scope_text(obj)}, "

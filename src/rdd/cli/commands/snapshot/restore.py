@@ -10,7 +10,6 @@ from rdd.base.gotext import quote
 from rdd.cli.commands.snapshot import object as snapshots
 from rdd.cli.commands.snapshot.continuing import wait_continued
 from rdd.cli.framework.confirm import confirm
-from rdd.cli.framework.connection import connected
 from rdd.cli.framework.progress import shown
 from rdd.cli.framework.types import Call
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 def run(call: Call) -> int:
     (name,) = call.args
     new_name = call.flags.text("as")
-    with connected(call, creates=False) as connection:
+    with snapshots.connection_for(call) as connection:
         found = snapshots.find(connection, name)
         confirm(call, [_effect(found, new_name)])
         with shown(call) as progress:

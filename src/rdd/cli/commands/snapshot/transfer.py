@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from rdd.base.gotext import quote
 from rdd.base.sizes import binary
 from rdd.cli.commands.snapshot import object as snapshots
-from rdd.cli.framework.connection import connected
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.progress import Progress, shown
 from rdd.cli.framework.types import Call
@@ -87,7 +86,7 @@ def _import(call: Call) -> int:
     store = snapshots.store_of(call)
     if store.path_of(name) is not None:
         raise SnapshotExists(f'there is a snapshot "{name}" already; --name gives it another one')
-    with connected(call) as connection, shown(call) as progress:
+    with snapshots.connection_for(call) as connection, shown(call) as progress:
         progress.phase("importing")
         found = _unpack(call, archive, store, name)
         manifest = found.manifest

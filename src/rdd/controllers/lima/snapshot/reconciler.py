@@ -147,6 +147,8 @@ class SnapshotReconciler:
             else:
                 message = "it has no complete content"
                 await self._finish_restore(found, request, "RestoreFailed", message)
+        elif reason == "Complete" and self._store.path_of(key.name) is None:
+            await self._write(found, "ContentMissing", "its content is not on disk any more")
         await self._holds.release_all(holder_of(key.name))
         return Result.done()
 

@@ -20,7 +20,8 @@ from tests.runtime.runtime_world import World, until
 from rdd.api import errors
 from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
-from rdd.controllers.app.k3s_versions import k3s_versions, published
+from rdd.controllers.app.k3s_releases import Releases
+from rdd.controllers.app.k3s_versions import k3s_versions
 from rdd.controllers.containers.container import container
 from rdd.controllers.mock import logs as logs_module
 from rdd.controllers.mock.controller import mock
@@ -180,7 +181,7 @@ async def test_k3s_versions_runs_beside_it(world: World) -> None:
         app = {"metadata": {"name": "app"}, "spec": {"running": False}}
         await world.client.create(resource_of(App), app)
         found = await eventually(world, CONFIG_MAPS, "k3s-versions", lambda obj: obj)
-    assert found["data"] == published()
+    assert found["data"] == Releases.shipped().to_data()
 
 
 # -- logs

@@ -5,21 +5,29 @@ Clients with a version selector (the graphical application) read the ConfigMap `
 in the namespace of the App: `versions` maps each version to its k3s release, `channels` each
 channel to its version, both as JSON. The controller reverts changes of both keys and leaves
 other keys alone. The ConfigMap cannot be deleted while the App exists.
+
+With the consent `downloads.automatic` it creates the URLMonitor `k3s-versions` of the publisher's
+list of channels, and suspends it when the consent is withdrawn. Newer releases of the list, also of
+a monitor of that name that the user has created, are published, too.
 """
 
-import json
+import asyncio
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from rdd.api import errors, names
 from rdd.api.types import Object
+from rdd.client import Client
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
-from rdd.controllers.app.k3s_versions_table import CHANNELS, VERSIONS
+from rdd.controllers.app.k3s_releases import Releases
 from rdd.controllers.environment import ControllerEnvironment
 from rdd.kinds.app import App
+from rdd.kinds.urlmonitor import URLMonitor
 from rdd.runtime import (
     DELETE,
     AdmissionRequest,
+    Change,
     Context,
     Controller,
     ObjectKey,
@@ -35,6 +43,7 @@ from rdd.runtime import (
     with_controller,
 )
 from rdd.runtime.admission import Webhook
+from rdd.toolbox.catalogue import Catalogue
 
 CONFIG_MAP = "k3s-versions"
 _SELECTOR = f"metadata.name={CONFIG_MAP}"
@@ -61,9 +70,13 @@ def k3s_versions(env: ControllerEnvironment) -> Controller:
     )
 
 
-def published() -> dict[str, str]:
-    """Return the two keys of the ConfigMap."""
-    return {"versions": _json(VERSIONS), "channels": _json(CHANNELS)}
+async def published_releases(client: Client, namespace: str) -> Releases:
+    """Return the releases of the ConfigMap; the shipped ones without it."""
+    try:
+        found = await client.get(CONFIG_MAPS, CONFIG_MAP, namespace=namespace)
+    except errors.NotFound:
+        return Releases.shipped()
+    return Releases.of_config_map(found.get("data") or {})
 
 
 class VersionsReconciler:
@@ -74,6 +87,19 @@ class VersionsReconciler:
         self._apps = context.cache.of(App)
         self._config_maps = context.cache.informer(CONFIG_MAPS, field_selector=_SELECTOR)
         self._namespaces = context.cache.informer(NAMESPACES)
+        self._read = ("", Releases.shipped())
+
+    async def run(self) -> None:
+        """Watch the monitor; not as a source, because its kind may not be served."""
+
+        def changed(change: Change) -> None:
+            self._context.enqueue(_APP)
+
+        unsubscribe = self._context.cache.informer(URLMonitor).add_handler(changed)
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            unsubscribe()
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Create the ConfigMap, or revert differences."""
@@ -83,12 +109,13 @@ class VersionsReconciler:
         namespace = self._namespaces.get(ObjectKey("", app.spec.namespace))
         if namespace is None or is_deleting(namespace):
             return Result.done()  # a change of the namespace enqueues the App
+        releases = await self._releases(await self._monitor(app))
         client = self._context.client
         place = ObjectKey(app.spec.namespace, CONFIG_MAP)
         present = self._config_maps.get(place)
         if present is None:
             try:
-                await client.create(CONFIG_MAPS, _wanted(app))
+                await client.create(CONFIG_MAPS, _wanted(app, releases))
             except errors.AlreadyExists:
                 return Result.requeue(0.1)  # the cache is stale
             return Result.done()
@@ -101,19 +128,56 @@ class VersionsReconciler:
                 f'ConfigMap "{place}" is controlled by {owner["kind"]} {owner["name"]}',
             )
             return Result.requeue(_RETRY_S)
-        patch = _difference(present, _wanted(app))
+        patch = _difference(present, _wanted(app, releases))
         if patch:
             await client.patch(CONFIG_MAPS, place.name, patch, namespace=place.namespace)
         return Result.done()
 
+    async def _monitor(self, app: App) -> URLMonitor | None:
+        """Return the monitor, created or suspended by the consent of the App."""
+        client, resource = self._context.client, resource_of(URLMonitor)
+        has_consent = app.spec.downloads.automatic
+        try:
+            found = await client.get(resource, CONFIG_MAP)
+        except errors.NotFound:
+            if not has_consent:
+                return None
+            wanted = {
+                "metadata": {"name": CONFIG_MAP, "labels": _KIND_LABELS},
+                "spec": {"url": Catalogue.shipped().tool("k3s").releases_url, "interval": "24h"},
+            }
+            try:
+                found = await client.create(resource, with_controller(wanted, app.raw))
+            except (errors.NotFound, errors.AlreadyExists):
+                return None  # the kind is not served, or it was created meanwhile
+        is_suspended = bool((found.get("spec") or {}).get("suspended"))
+        if is_controlled_by(found, app.raw) and is_suspended == has_consent:
+            found = await client.patch(
+                resource, CONFIG_MAP, {"spec": {"suspended": None if has_consent else True}}
+            )
+        return URLMonitor.of(found)
 
-def _wanted(app: App) -> Object:
+    async def _releases(self, monitor: URLMonitor | None) -> Releases:
+        """Return the releases to publish; the content of the monitor is read when it changes."""
+        if monitor is None or not monitor.status.local_path:
+            return Releases.shipped()
+        digest, path = monitor.status.digest, Path(monitor.status.local_path)
+        if digest != self._read[0]:
+            try:
+                text = await asyncio.to_thread(path.read_text, "utf-8", "replace")
+            except OSError:
+                return Releases.shipped()  # the next check restores it
+            self._read = (digest, await asyncio.to_thread(Releases.with_published, text))
+        return self._read[1]
+
+
+def _wanted(app: App, releases: Releases) -> Object:
     metadata = {
         "name": CONFIG_MAP,
         "namespace": app.spec.namespace,
         "labels": {**_KIND_LABELS, names.APP_INSTANCE_LABEL: app.metadata.name},
     }
-    return with_controller({"metadata": metadata, "data": published()}, app.raw)
+    return with_controller({"metadata": metadata, "data": releases.to_data()}, app.raw)
 
 
 def _difference(present: Object, wanted: Object) -> Object:
@@ -169,7 +233,3 @@ def _webhooks(context: Context) -> tuple[Webhook, ...]:
 
 def _app(_: Object) -> Iterable[ObjectKey]:
     return (_APP,)
-
-
-def _json(table: Mapping[str, str]) -> str:
-    return json.dumps(dict(table), sort_keys=True, separators=(",", ":"))

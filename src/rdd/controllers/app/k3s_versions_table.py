@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The supported k3s releases.
+"""The k3s releases that this version of rdd lists; `k3s_releases` adds those of the publisher.
 
 A release is listed in full (`v1.32.11+k3s3`), because k3s publishes some Kubernetes versions
-only as a later build. Users specify the bare version (`1.32.11`) or a channel (`stable`),
-which is resolved to its current version.
+only as a later build. Users specify the bare version (`1.32.11`), a channel (`stable`),
+which is resolved to its current version, or any release in full (`1.36.1+k3s1`).
 """
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
@@ -45,6 +46,15 @@ CHANNELS: Final[Mapping[str, str]] = MappingProxyType({
 DEFAULT_CHANNEL: Final = "stable"
 
 
-def resolve(version: str) -> str:
-    """Return the version of a channel; any other text is returned unchanged."""
-    return CHANNELS.get(version.removeprefix("v"), version)
+_FULL: Final = re.compile(r"v?([0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}\+k3s[0-9]{1,3})")
+
+
+def release_of(version: str) -> str:
+    """Return the release of a version, listed or written in full; empty for any other text."""
+    full = _FULL.fullmatch(version)
+    return f"v{full[1]}" if full else VERSIONS.get(version, "")
+
+
+def label_of(version: str) -> str:
+    """Return a version as the value of a label."""
+    return version.replace("+", "-")

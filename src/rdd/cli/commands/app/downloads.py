@@ -42,9 +42,12 @@ def approve(call: Call, connection: "Connection", app: Object) -> bool:
 
 def _sources(connection: "Connection", spec: Object) -> list[str]:
     """Return the URLs of what the settings need and the cache does not have."""
+    from rdd.controllers.app.k3s_versions_table import label_of
+
     selectors = []
     if spec["kubernetes"].get("enabled"):
-        selectors.append(f"{names.KUBERNETES_VERSION_LABEL}={spec['kubernetes']['version']}")
+        version = label_of(spec["kubernetes"]["version"])
+        selectors.append(f"{names.KUBERNETES_VERSION_LABEL}={version}")
     if version := spec["containerEngine"].get("version"):
         selectors.append(f"{names.TOOL}=engine,{names.TOOL_VERSION}={version}")
     found = []

@@ -79,13 +79,13 @@ def _key(call: Call) -> SigningKey:
 
 def _wanted(call: Call, spec: Object) -> Iterator[tuple[str, Wanted]]:
     """Yield the tools to package, for each platform."""
-    from rdd.controllers.app.k3s_versions_table import VERSIONS
+    from rdd.controllers.app.k3s_versions_table import release_of
 
     catalogue = Catalogue.shipped()
     versions = {(one.tool, one.version) for one in toolbox_of(call).installed()}
     kubernetes = spec.get("kubernetes") or {}
     if kubernetes.get("enabled"):
-        versions.add(("k3s", VERSIONS[kubernetes["version"]].removeprefix("v")))
+        versions.add(("k3s", release_of(kubernetes["version"]).removeprefix("v")))
     if version := (spec.get("containerEngine") or {}).get("version"):
         versions.add(("engine", version))
     for text in call.flags.texts("tool"):

@@ -21,6 +21,7 @@ from rdd.client.resources import CONFIG_MAPS, NAMESPACES
 from rdd.controllers.app.app.admission import AppAdmission
 from rdd.controllers.app.app.engine_version import selectable_versions
 from rdd.controllers.app.app.reconciler import APP, AppReconciler
+from rdd.controllers.app.k3s_versions import published_releases
 from rdd.controllers.environment import ControllerEnvironment
 from rdd.kinds.app import App
 from rdd.kinds.crd import definition_of
@@ -47,10 +48,11 @@ def app(
             maps(CONFIG_MAPS, _app, namespace=names.SYSTEM_NAMESPACE),
         ),
         definitions=(definition_of(App),),
-        webhooks=AppAdmission(
+        webhooks=lambda context: AppAdmission(
             env.environment,
             probe=probe,
             engines=partial(selectable_versions, env.instance, catalogue),
+            releases=partial(published_releases, context.client),
         ).webhooks(),
     )
 

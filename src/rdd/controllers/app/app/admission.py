@@ -11,7 +11,7 @@ of another computer, must not prevent a stop.
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,6 +19,7 @@ from rdd.api.quantity import Quantity, QuantityError
 from rdd.controllers.app import k3s_versions_table as k3s
 from rdd.controllers.app.app import explicit, history, network
 from rdd.controllers.app.app.driver_choice import AUTO, choose
+from rdd.controllers.app.k3s_releases import Releases
 from rdd.host import hardware
 from rdd.kinds.app import App, AppSpec
 from rdd.runtime import CREATE, UPDATE, AdmissionRequest, Denied, Webhook, defaulting, validating
@@ -46,6 +47,11 @@ def missing_limits(environment: Mapping[str, str]) -> str:
     return provider.missing_limits(environment)
 
 
+async def shipped_releases(_: str) -> Releases:
+    """Return the k3s releases of this version of rdd."""
+    return Releases.shipped()
+
+
 class AppAdmission:
     """The rules for one host; `environment` is that of the process."""
 
@@ -58,7 +64,9 @@ class AppAdmission:
         probe: Probe = catalog.availability,
         missing_limits: Callable[[Mapping[str, str]], str] = missing_limits,
         engines: Callable[[], Sequence[str]] = tuple,
+        releases: Callable[[str], Awaitable[Releases]] = shipped_releases,
     ) -> None:
+        self._releases = releases
         self._engines = engines
         self._missing_limits = missing_limits
         self._probe = probe
@@ -85,7 +93,9 @@ class AppAdmission:
         version = kubernetes.version
         if not version and kubernetes.enabled:
             version = k3s.DEFAULT_CHANNEL
-        kubernetes = kubernetes.replace(enabled=kubernetes.enabled, version=k3s.resolve(version))
+        if version and version not in k3s.VERSIONS:
+            version = (await self._releases(spec.namespace)).resolve(version)
+        kubernetes = kubernetes.replace(enabled=kubernetes.enabled, version=version)
         wanted = spec.virtual_machine
         wanted = wanted.replace(memory=_canonical(wanted.memory))
         spec = spec.replace(running=spec.running, kubernetes=kubernetes, virtual_machine=wanted)
@@ -150,8 +160,11 @@ class AppAdmission:
         version = spec.kubernetes.version
         if spec.kubernetes.enabled and not version:
             yield "spec.kubernetes.version must be set when Kubernetes is enabled"
-        elif version and version not in k3s.VERSIONS:
-            known = f"{', '.join(k3s.VERSIONS)} and the channels {', '.join(k3s.CHANNELS)}"
+        elif version and not k3s.release_of(version):
+            known = (
+                f"{', '.join(k3s.VERSIONS)} and the channels {', '.join(k3s.CHANNELS)}, and "
+                f"releases in full such as {k3s.RELEASES[-1].removeprefix('v')}"
+            )
             yield f'spec.kubernetes.version "{version}" is not supported; supported are {known}'
 
     async def _engine(self, request: AdmissionRequest[App]) -> list[str]:

@@ -20,7 +20,7 @@ from rdd.api.types import Object
 from rdd.controllers.app.app.failures import failure
 from rdd.controllers.app.app.reasons import settled
 from rdd.controllers.app.commands import rdd_command
-from rdd.controllers.app.k3s_versions_table import VERSIONS
+from rdd.controllers.app.k3s_versions_table import label_of, release_of
 from rdd.controllers.environment import ControllerEnvironment
 from rdd.fetch.failures import FetchFailure
 from rdd.host.errors import FailureReason
@@ -70,7 +70,7 @@ class ProgramFetch:
         provider = catalog.provider(driver)
         if not isinstance(provider, KubernetesSupport):
             return None
-        release = VERSIONS.get(app.spec.kubernetes.version, "")
+        release = release_of(app.spec.kubernetes.version)
         environment = self._env.environment
         # Looks for files and runs `k3s --version`.
         sources = await asyncio.to_thread(provider.kubernetes_files, release, environment)
@@ -152,7 +152,7 @@ class ProgramFetch:
         return {
             "metadata": {
                 "name": object_name(source.name),
-                "labels": {names.KUBERNETES_VERSION_LABEL: version},
+                "labels": {names.KUBERNETES_VERSION_LABEL: label_of(version)},
             },
             "spec": {
                 "url": source.url,

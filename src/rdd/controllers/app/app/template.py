@@ -214,7 +214,7 @@ def _params(inputs: TemplateInputs) -> Iterator[tuple[str, str]]:
 
 
 def _release(machine: DesiredMachine) -> str:
-    return k3s_versions_table.VERSIONS[machine.kubernetes]
+    return k3s_versions_table.release_of(machine.kubernetes)
 
 
 def _k3s_files(inputs: TemplateInputs) -> Path:

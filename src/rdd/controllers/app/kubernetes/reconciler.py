@@ -25,7 +25,7 @@ from rdd.client import kubeconfig
 from rdd.client.kubeconfig import ConnectionConfig, KubeconfigError
 from rdd.controllers.app.app.reasons import kubernetes_ready
 from rdd.controllers.app.commands import rdd_command
-from rdd.controllers.app.k3s_versions_table import VERSIONS
+from rdd.controllers.app.k3s_versions_table import release_of
 from rdd.controllers.app.kubernetes import probe
 from rdd.controllers.app.kubernetes.contexts import KubeContexts
 from rdd.controllers.app.kubernetes.probe import Health
@@ -182,7 +182,7 @@ class KubernetesReconciler:
 
     async def _load_images(self, app: App, came_up: str) -> None:
         """Load the fetched images of the cluster into docker, once for each start."""
-        release = VERSIONS.get(app.spec.kubernetes.version, "")
+        release = release_of(app.spec.kubernetes.version)
         start = (release, came_up)
         if app.spec.container_engine.name != "moby" or start == self._images_loaded_for:
             return
@@ -209,7 +209,7 @@ class KubernetesReconciler:
         path = self._env.instance.k3s_config
         # A guest that has its kubeconfig has a k3s, whatever this host has.
         if isinstance(provider, KubernetesSupport) and not path.exists():
-            release = VERSIONS.get(app.spec.kubernetes.version, "")
+            release = release_of(app.spec.kubernetes.version)
             why = await asyncio.to_thread(
                 provider.missing_kubernetes, release, self._env.environment
             )

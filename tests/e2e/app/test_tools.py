@@ -153,6 +153,21 @@ def test_failed_fetch_installs_nothing(
     assert world.kubectl("get", "checkouts", "-A", "-o", "name") == ""
 
 
+def test_one_failed_fetch_installs_none_of_several_tools(
+    world: World,  # noqa: F811
+    mirror: Publisher,
+) -> None:
+    world.rdd("set", "downloads.automatic=true")  # consent for all
+    done = world.try_rdd("tools", "install", f"buildx@{BUILDX}", "compose@2.1.1")
+    assert done.code == 1
+    assert done.last[1].startswith("compose 2.1.1: failed to download")
+    assert any("buildx" in line for line in mirror.requests)
+    assert installed(world) == set()
+    world.rdd("set", "downloads.automatic=false")
+    world.rdd("cache", "gc", "--max-age=0s", "--yes")
+    world.kubectl("delete", "resources", "--all")
+
+
 def test_interrupted_fetch_resumes(world: World, mirror: Publisher) -> None:  # noqa: F811
     mirror.requests.clear()
     mirror.gate.clear()

@@ -65,6 +65,49 @@ def test_complete_installation_is_usable(programs: Callable[..., dict[str, str]]
 
 
 @pytest.mark.parametrize(
+    ("engine", "program"),
+    [
+        pytest.param("moby", "dockerd", id="moby"),
+        pytest.param("containerd", "containerd", id="containerd"),
+    ],
+)
+def test_engine_of_the_template_precedes_that_of_the_host(
+    programs: Callable[..., dict[str, str]], tmp_path: Path, engine: str, program: str
+) -> None:
+    environment = programs(*(name for name in ROOT_SET if name != program))
+    directory = tmp_path / "engine"
+    text = f"param: {{CONTAINER_ENGINE: {engine}, CONTAINER_ENGINE_DIR: {directory}}}"
+    wanted = parse(text)
+    assert services.missing_engine(wanted) == f'the engine "{directory}" is not installed'
+    directory.mkdir()
+    (directory / program).symlink_to("/bin/sh")
+    assert services.missing_engine(wanted) == ""
+    assert not engine_availability(engine, environment, is_root=True).usable
+    found = services.with_engine(environment, wanted)
+    assert found["PATH"] == f"{directory}:{environment['PATH']}"
+    assert engine_availability(engine, found, is_root=True).usable
+    assert services.with_engine(environment, parse("")) == environment
+
+
+def test_rootless_engine_of_the_template_has_its_rootlesskit(
+    programs: Callable[..., dict[str, str]], tmp_path: Path
+) -> None:
+    environment = programs(*ROOTLESS_SET, "slirp4netns")
+    directory = tmp_path / "engine"
+    directory.mkdir()
+    for name in ("dockerd", "rootlesskit"):
+        (directory / name).symlink_to("/bin/sh")
+    wanted = parse(f"param: {{CONTAINER_ENGINE: moby, CONTAINER_ENGINE_DIR: {directory}}}")
+    found = services.with_engine(environment, wanted)
+    service = services.moby(
+        PATHS, wanted, EngineNetwork(is_rootless=True), program=Path("dockerd"), environment=found
+    )
+    words = rootless_engine.command(service, tmp_path, found)
+    assert words[0] == str(directory / "rootlesskit")
+    assert service.environment["PATH"].startswith(f"{directory}:")
+
+
+@pytest.mark.parametrize(
     ("missing", "package"),
     [
         pytest.param("dockerd", "docker.io", id="engine"),

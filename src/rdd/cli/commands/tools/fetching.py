@@ -54,16 +54,25 @@ def missing_files(call: Call, connection: "Connection", one: Wanted) -> list[Cat
     return missing
 
 
-def fetch_files(connection: "Connection", one: Wanted, progress: Progress) -> list[FetchedFile]:
-    """Return the verified files of a version, in the cache. Raises CommandError."""
-    for file in one.files:
-        _write_resource(connection, resource_object(one.tool, one.version, file))
-    wanted = [checkout_object(one.tool, one.version, file, _NAMESPACE) for file in one.files]
-    for checkout in wanted:
-        _create_checkout(connection, checkout)
+def begin(connection: "Connection", wanted: Sequence[Wanted]) -> None:
+    """Start to fetch the files of versions, all at once. Raises CommandError."""
+    for one in wanted:
+        for file in one.files:
+            _write_resource(connection, resource_object(one.tool, one.version, file))
+            _create_checkout(connection, checkout_object(one.tool, one.version, file, _NAMESPACE))
+
+
+def fetched(connection: "Connection", one: Wanted, progress: Progress) -> list[FetchedFile]:
+    """Return the verified files of a version when they are in the cache. Raises CommandError."""
     return [
-        _fetched(connection, checkout, file, one.title, progress)
-        for file, checkout in zip(one.files, wanted, strict=True)
+        _fetched(
+            connection,
+            checkout_object(one.tool, one.version, file, _NAMESPACE),
+            file,
+            one.title,
+            progress,
+        )
+        for file in one.files
     ]
 
 

@@ -62,9 +62,10 @@ def _fetch_and_install(call: Call, absent: Sequence[Wanted]) -> None:
             ]
             require_consent(call, described, spec)
         try:
-            for one in absent:
-                call.log.info(f"fetching {one.title}")
-                files = fetching.fetch_files(connection, one, progress)
+            fetching.begin(connection, absent)
+            # All of them first: a failed fetch then installs nothing at all.
+            fetched = [(one, fetching.fetched(connection, one, progress)) for one in absent]
+            for one, files in fetched:
                 progress.phase(one.title, "Installing")
                 toolbox.install(one.tool, one.version, files)
         except HostError as error:

@@ -127,17 +127,17 @@ class HostDriver:
         if self._engine is None:
             write_pid_file(self._paths.pid_file, own_identity())
             return
+        if problem := missing_engine(self._context.template):
+            raise HostError(
+                f"{problem}; to change that: rdd set containerEngine.version=",
+                reason=FailureReason.NOT_INSTALLED,
+            )
         answer = engine_availability(self._engine_name, self._context.environment)
         if not answer.usable:
             raise HostError(
                 f"{answer.reason}; to change that: {answer.fix}",
                 reason=answer.failure,
                 remedy=answer.command,
-            )
-        if problem := missing_engine(self._context.template):
-            raise HostError(
-                f"{problem}; to change that: rdd set containerEngine.version=",
-                reason=FailureReason.NOT_INSTALLED,
             )
         await teardown.cleanup(self._context.directory)
         for path in docker_sockets(self._context.template) if self._engine.is_docker else ():

@@ -16,6 +16,7 @@ from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
 from rdd.controllers.lima.limavm import controller
 from rdd.kinds.limavm import LimaVM
+from rdd.profiles.current import CurrentProfile
 from rdd.runtime import Manager, resource_of
 from rdd.vm.errors import Busy
 from rdd.vm.idle.settings import IdleSettings
@@ -227,8 +228,9 @@ class VMWorld:
         self.machines = machines
 
     @asynccontextmanager
-    async def managed(self) -> AsyncIterator[Manager]:
-        made = controller(controller_environment(self.machines.home.path.parent), self.machines)
+    async def managed(self, profile: CurrentProfile | None = None) -> AsyncIterator[Manager]:
+        env = controller_environment(self.machines.home.path.parent)
+        made = controller(replace(env, profile=profile), self.machines)
         async with managed(self.world, made) as manager:
             yield manager
 

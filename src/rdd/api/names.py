@@ -69,6 +69,8 @@ CPUS_DEFAULTED = f"{APP_GROUP}/cpusDefaulted"
 MEMORY_DEFAULTED = f"{APP_GROUP}/memoryDefaulted"
 """On the App: "true" if the value of spec.virtualMachine is a default, "false" if it was set."""
 
+FROM_PROFILE = f"{APP_GROUP}/from-profile"
+"""The settings of an App that the deployment profile filled in at its creation."""
 DIAGNOSTIC_MUTED = f"{APP_GROUP}/muted"
 """On a Diagnostic: "true" if its problem is known and shall not be shown as one."""
 

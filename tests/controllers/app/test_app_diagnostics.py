@@ -17,6 +17,7 @@ import trustme
 from tests.controllers.controller_world import controller_environment, eventually, managed
 from tests.runtime.runtime_world import World
 
+from rdd.api import names
 from rdd.client import kubeconfig
 from rdd.controllers.app.diagnostics import checks, engine_checks, host_checks
 from rdd.controllers.app.diagnostics.controller import diagnostics
@@ -319,3 +320,25 @@ async def test_foreign_diagnostic_is_ignored(world: World, tmp_path: Path) -> No
         await world.client.create(resource_of(Diagnostic), mine)
         await eventually(world, Diagnostic, "disk", healthy)
         assert "status" not in await world.client.get(resource_of(Diagnostic), "mine")
+
+
+async def test_mute_and_requested_run_survive_a_restart(world: World, tmp_path: Path) -> None:
+    await install_definitions(world.client, [definition_of(App)])
+    resource = resource_of(Diagnostic)
+
+    async def annotate(name: str) -> None:
+        patch = {"metadata": {"annotations": {name: "true"}}}
+        await world.client.patch(resource, "disk", patch)
+
+    async with managed(world, diagnostics(controller_environment(tmp_path))):
+        await eventually(world, Diagnostic, "disk", healthy)
+        await annotate(names.DIAGNOSTIC_MUTED)
+    await annotate(names.RUN_REQUESTED)
+    async with managed(world, diagnostics(controller_environment(tmp_path))):
+        found = await eventually(
+            world,
+            Diagnostic,
+            "disk",
+            lambda obj: names.RUN_REQUESTED not in obj["metadata"]["annotations"],
+        )
+        assert found["metadata"]["annotations"] == {names.DIAGNOSTIC_MUTED: "true"}

@@ -85,10 +85,18 @@ class DeploymentProfile:
         given = _spec_of(_written(attributes.request.body))
         spec = dict(_spec_of(attributes.object))
         locked = [(lock.path, lock.value) for lock in rules.locks]
+        filled = []
         for path, value in (*settings.leaves(rules.defaults), *locked):
             if not settings.is_given(given, path):
                 settings.put(spec, path, value)
+                filled.append(".".join(path))
         attributes.object["spec"] = spec
+        if filled:  # so that the history is not read as if the user had chosen these values
+            metadata = attributes.object.setdefault("metadata", {})
+            metadata["annotations"] = {
+                **(metadata.get("annotations") or {}),
+                names.FROM_PROFILE: ",".join(filled),
+            }
 
     async def validate(self, attributes: AdmissionAttributes) -> None:
         """Raise Forbidden for what the profile does not allow."""

@@ -9,6 +9,7 @@ marked as defaults there; the type `host` does not enforce those.
 import json
 from typing import Any
 
+from rdd.api import names
 from rdd.api.types import Object
 from rdd.base.gotext import quote
 from rdd.cli.commands.app.object import APP, app_schema
@@ -32,7 +33,7 @@ def run(call: Call) -> int:
         app = get_or_none(connection, APP)
         changes = recorded_changes(connection)
     found = [_describe(path, inner, app, changes) for path, inner in wanted]
-    _add_profile(call, found)
+    _add_profile(call, found, app, changes)
     if as_json:
         is_one = bool(call.args) and [path for path, _ in wanted] == [call.args[0]]
         call.out.write(json.dumps(found[0] if is_one else found) + "\n")
@@ -82,7 +83,9 @@ def _source(
     return "default" if is_default else "set"
 
 
-def _add_profile(call: Call, found: list[Object]) -> None:
+def _add_profile(
+    call: Call, found: list[Object], app: Object | None, changes: list[Object]
+) -> None:
     """Add the locks of the deployment profile, and the defaults that come from it."""
     from rdd.profiles.current import CurrentProfile
 
@@ -94,18 +97,28 @@ def _add_profile(call: Call, found: list[Object]) -> None:
 
     locks = {lock.name: lock for lock in rules.locks}
     defaults = rules.defaults if isinstance(rules, Profile) else {}
+    untouched = _filled_by_profile(app, changes)
     for entry in found:
+        is_chosen = "set by" in entry["source"] and entry["property"] not in untouched
         path = tuple(entry["property"].split("."))
         given = settings.value_at(defaults, path)
         if given is not None:
             entry["default"] = given
-            if settings.same(path, given, entry["value"]) and "set by" not in entry["source"]:
+            if settings.same(path, given, entry["value"]) and not is_chosen:
                 entry["source"] = f"default of {rules.path}"
         if lock := locks.get(entry["property"]):
             entry["lock"] = {"value": lock.value, "file": str(rules.path), "line": lock.line}
             is_met = settings.same(path, lock.value, entry["value"])
-            if is_met and "set by" not in entry["source"]:
+            if is_met and not is_chosen:
                 entry["source"] = f"locked by {rules.path}"
+
+
+def _filled_by_profile(app: Object | None, changes: list[Object]) -> set[str]:
+    """Return the properties that the profile filled in, and that nobody has changed since."""
+    annotations = (app or {}).get("metadata", {}).get("annotations") or {}
+    filled = set(annotations.get(names.FROM_PROFILE, "").split(","))
+    recorded = [field.get("field") for change in changes for field in change["fields"]]
+    return {name for name in filled if recorded.count(name) <= 1}
 
 
 def _lock_text(lock: Object | None) -> str:

@@ -9,22 +9,28 @@ without a check. When the checks run:
 |---|---|
 | the App changes; so it does when the machine, the engine or the cluster do | all |
 | a watched file changes: contexts, kubeconfigs, the events of the host agent | all |
-| every 15 s while the virtual machine runs | all |
+| every 15 s while the virtual machine runs | those of files, processes and the engine |
 | every 2 s while a problem is raised | those that failed |
 | the annotation `app.rancherdesktop.io/runRequested` | that of the Diagnostic |
 
-Without a running machine and without a problem nothing wakes up.
+The rounds of 15 s are those of a thread ([sampling](sampling.py)), which reports changes only.
+They omit what the other triggers cover: the certificate, once per hour, and the ports, whose
+changes are events of the host agent. Without a running machine and without a problem nothing
+wakes up.
 """
 
 import asyncio
+import contextlib
+import itertools
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from rdd.api import errors, names
 from rdd.api.types import Object
 from rdd.controllers.app.diagnostics import checks
 from rdd.controllers.app.diagnostics.findings import Facts, Finding
+from rdd.controllers.app.diagnostics.sampling import Sampler
 from rdd.controllers.environment import ControllerEnvironment
 from rdd.host.contexts import docker_contexts, kube_contexts
 from rdd.host.errors import HostError
@@ -47,7 +53,8 @@ from rdd.runtime import (
 
 _log = logging.getLogger(__name__)
 
-_RUNNING_S = 15.0
+_RUNNING_S = 14.0  # 15 s with the round itself
+_ROUNDS_PER_HOUR = round(3600 / _RUNNING_S)
 _RAISED_S = 2.0
 
 # Keys of the queue that are not Diagnostics: their names are not valid for objects.
@@ -72,6 +79,11 @@ def _with_check(diagnostic: Object) -> Iterable[ObjectKey]:
     return (key,) if key.name in checks.CHECKS else ()
 
 
+def _call_in(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop is closed
+        loop.call_soon_threadsafe(callback)
+
+
 class DiagnosticsReconciler:
     """Runs the checks and writes the Diagnostics."""
 
@@ -83,16 +95,21 @@ class DiagnosticsReconciler:
         self._apps = context.cache.of(App)
         self._findings: dict[str, Finding] = {}
         self._watcher: FileWatcher | None = None
+        self._sampler: Sampler | None = None
         self._watched: dict[tuple[Path, int], int] = {}
         context.enqueue(ALL)
 
     async def run(self) -> None:
         """Watch files until cancelled."""
+        loop = asyncio.get_running_loop()
         self._watcher = FileWatcher()
+        self._sampler = Sampler(lambda: _call_in(loop, self._files_changed), interval_s=_RUNNING_S)
         try:
             self._context.enqueue(ALL)
-            await asyncio.get_running_loop().create_future()
+            await loop.create_future()
         finally:
+            self._sampler.stop()
+            self._sampler = None
             self._watcher.close()
             self._watcher = None
 
@@ -114,7 +131,8 @@ class DiagnosticsReconciler:
         if key == ALL:
             if self._raised():
                 self._context.enqueue(RAISED)
-            return Result.requeue(_RUNNING_S) if self._facts().is_running else Result.done()
+            self._sample()
+            return Result.done()
         return Result.requeue(_RAISED_S) if self._raised() else Result.done()
 
     async def _run_requested(self, name: str, found: Diagnostic) -> None:
@@ -138,6 +156,32 @@ class DiagnosticsReconciler:
         except (errors.NotFound, errors.Invalid, errors.BadRequest):
             pass
 
+    def _sample(self) -> None:
+        """Start or stop the rounds, with the present App and findings."""
+        if self._sampler is None:
+            return
+        facts = self._facts()
+        if not facts.is_running:
+            self._sampler.stop()
+            return
+        omitted = {"certificates"}
+        if any(path == facts.machine.ha_stdout for path, _inode in self._watched):
+            omitted.add("ports")
+        rounds = itertools.count(1)
+
+        def run() -> dict[str, Finding]:
+            is_complete = next(rounds) % _ROUNDS_PER_HOUR == 0
+            return self._run(set(checks.CHECKS) - (set() if is_complete else omitted), facts)
+
+        self._sampler.start(run, self._findings)
+
+    def _run(self, names: Iterable[str], facts: Facts) -> dict[str, Finding]:
+        """Run checks; they may block."""
+        selected = list(names)
+        if "disk" in selected:
+            self._purge_trash()
+        return {name: checks.run(name, facts) for name in selected}
+
     def _raised(self) -> list[str]:
         return [name for name, found in self._findings.items() if found.healthy == "False"]
 
@@ -148,16 +192,8 @@ class DiagnosticsReconciler:
         )
 
     async def _check(self, wanted: Iterable[str]) -> None:
-        facts = self._facts()
-        selected = list(wanted)
-
-        def run() -> dict[str, Finding]:
-            if "disk" in selected:
-                self._purge_trash()
-            return {name: checks.run(name, facts) for name in selected}
-
         # One thread for all: each switch to a thread wakes the process up.
-        found = await asyncio.to_thread(run)
+        found = await asyncio.to_thread(self._run, list(wanted), self._facts())
         self._findings.update(found)
         for name in found:
             await self._write(name)

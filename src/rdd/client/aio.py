@@ -15,19 +15,13 @@ from typing import Literal, Self
 import orjson
 
 from rdd.api import errors
+from rdd.api.mediatypes import APPLY_PATCH, JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from rdd.api.types import Object
 from rdd.client import discovery, listwatch
 from rdd.client.discovery import ServerResources
 from rdd.client.errors import error_of_reply, warning_text
 from rdd.client.objects import Event, ObjectList, partial
-from rdd.client.resources import (
-    APPLY_PATCH,
-    JSON,
-    JSON_PATCH,
-    MERGE_PATCH,
-    STRATEGIC_PATCH,
-    ApiResource,
-)
+from rdd.client.resources import ApiResource
 from rdd.client.transport import NO_HEADERS, Call, Keep, Query, Reply, Transport, WatchRejected
 
 PatchType = Literal["json", "merge", "strategic"]
@@ -42,7 +36,7 @@ _JSON_BODY = {"Content-Type": JSON}
 _PATCHES = {
     "json": {"Content-Type": JSON_PATCH},
     "merge": {"Content-Type": MERGE_PATCH},
-    "strategic": {"Content-Type": STRATEGIC_PATCH},
+    "strategic": {"Content-Type": STRATEGIC_MERGE_PATCH},
     "apply": {"Content-Type": APPLY_PATCH},
 }
 

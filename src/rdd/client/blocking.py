@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 from rdd.api.errors import ApiError, from_status
+from rdd.api.mediatypes import JSON
 from rdd.api.types import Object
 from rdd.client import discovery
 from rdd.client.discovery import GroupVersion, ServerResources
@@ -28,7 +29,6 @@ from rdd.client.errors import (
     warning_text,
 )
 from rdd.client.kubeconfig import ConnectionConfig, KubeconfigError
-from rdd.client.resources import JSON
 from rdd.client.tls import client_context
 
 Query = Mapping[str, str | int | bool | None]

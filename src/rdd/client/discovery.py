@@ -16,8 +16,9 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
+from rdd.api.mediatypes import JSON
 from rdd.api.types import Object
-from rdd.client.resources import JSON, ApiResource
+from rdd.client.resources import ApiResource
 
 ROOTS = ("/api", "/apis")
 AGGREGATED = ",".join(

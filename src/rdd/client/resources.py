@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resources by group, version and plural, the paths they are served at, and patch types.
+"""Resources by group, version and plural, and the paths they are served at.
 
 The constants are the resources that every server has; `rdd.client.discovery`
 finds the others.
@@ -9,12 +9,6 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from rdd.api import names
-
-JSON = "application/json"
-JSON_PATCH = "application/json-patch+json"
-MERGE_PATCH = "application/merge-patch+json"
-STRATEGIC_PATCH = "application/strategic-merge-patch+json"
-APPLY_PATCH = "application/apply-patch+yaml"
 
 # Characters that a path segment may contain unescaped; names of roles contain colons.
 _SAFE = ":@!$&'()*+,;=~"

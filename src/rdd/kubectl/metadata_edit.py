@@ -4,10 +4,10 @@
 from typing import NamedTuple
 
 from rdd.api import name_validation
+from rdd.api.mediatypes import MERGE_PATCH
 from rdd.api.mergepatch import create_merge_patch
 from rdd.api.types import Object
 from rdd.base.pflag import Flag
-from rdd.client.resources import MERGE_PATCH
 from rdd.kubectl import manifests
 from rdd.kubectl.errors import KubectlError
 from rdd.kubectl.printers import output

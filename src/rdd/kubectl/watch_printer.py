@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`get --watch`: existing objects, then every change."""
 
+from rdd.api.mediatypes import JSON
 from rdd.api.types import Object
-from rdd.client.resources import JSON
 from rdd.kubectl.errors import KubectlError
 from rdd.kubectl.printers import output
 from rdd.kubectl.printers.tables import ACCEPT, TablePrinter

@@ -6,7 +6,7 @@ from typing import Any
 from rdd.api import fielderrors
 from rdd.api.fielderrors import FieldError
 from rdd.api.types import Object
-from rdd.apiserver.kinds import admissionrules, policies
+from rdd.apiserver.kinds import policies
 from rdd.apiserver.kinds.admissionrules import choice_errors
 from rdd.apiserver.kinds.builtin_strategy import AGE, NAME, BuiltinStrategy
 from rdd.apiserver.kinds.expressions import EXPRESSIONS_BYTES, CheckExpression, Scope, accept_any
@@ -45,15 +45,7 @@ class MutatingPolicyStrategy(BuiltinStrategy):
         self._check_expression = check_expression
 
     def normalise(self, obj: Object) -> None:
-        """Default the failure policy and the match constraints."""
-        spec = dict(obj.get("spec") or {})
-        if spec.get("failurePolicy") is None:
-            spec["failurePolicy"] = "Fail"
-        if spec.get("matchConstraints") is not None:
-            spec["matchConstraints"] = admissionrules.default_match_resources(
-                dict(spec["matchConstraints"])
-            )
-        obj["spec"] = admissionrules.ordered(spec, "MutatingAdmissionPolicySpec")
+        policies.set_defaults(obj, "MutatingAdmissionPolicySpec")
 
     def errors(self, obj: Object) -> list[FieldError]:
         return self._errors(obj, None)
@@ -64,28 +56,7 @@ class MutatingPolicyStrategy(BuiltinStrategy):
 
     def _errors(self, obj: Object, old: Object | None) -> list[FieldError]:
         spec = obj.get("spec") or {}
-        errors = choice_errors(
-            spec.get("failurePolicy"), "spec.failurePolicy", admissionrules.FAILURE_POLICIES
-        )
-        param_kind = spec.get("paramKind")
-        if param_kind is not None:
-            errors += policies.param_kind_errors(param_kind, "spec.paramKind")
-        constraints = spec.get("matchConstraints")
-        if constraints is None:
-            errors.append(fielderrors.required("spec.matchConstraints"))
-        else:
-            errors += admissionrules.match_resources_errors(constraints, "spec.matchConstraints")
-            if not constraints.get("resourceRules"):
-                errors.append(fielderrors.required("spec.matchConstraints.resourceRules"))
-        conditions = spec.get("matchConditions") or []
-        before = old and (old.get("paramKind"), old.get("matchConditions") or [])
-        if before != (param_kind, conditions):
-            errors += admissionrules.match_condition_errors(
-                conditions,
-                "spec.matchConditions",
-                self._check_expression,
-                has_params=param_kind is not None,
-            )
+        errors = policies.scope_errors(spec, old, self._check_expression)
         policy = spec.get("reinvocationPolicy")
         if not policy:
             errors.append(fielderrors.required("spec.reinvocationPolicy"))
@@ -143,9 +114,7 @@ class MutatingPolicyStrategy(BuiltinStrategy):
 
     def own_cells(self, obj: Object) -> list[Any]:
         spec = obj.get("spec") or {}
-        kind = spec.get("paramKind")
-        shown = f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}" if kind else "<unset>"
-        return [len(spec.get("mutations") or ()), shown]
+        return [len(spec.get("mutations") or ()), policies.param_kind_text(spec)]
 
 
 class MutatingPolicyBindingStrategy(policies.PolicyBindingStrategy):

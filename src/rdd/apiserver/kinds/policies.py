@@ -59,15 +59,7 @@ class PolicyStrategy(StatusStrategy):
         self._check_expression = check_expression
 
     def normalise(self, obj: Object) -> None:
-        """Default the failure policy and the match constraints."""
-        spec = dict(obj.get("spec") or {})
-        if spec.get("failurePolicy") is None:
-            spec["failurePolicy"] = "Fail"
-        if spec.get("matchConstraints") is not None:
-            spec["matchConstraints"] = admissionrules.default_match_resources(
-                dict(spec["matchConstraints"])
-            )
-        obj["spec"] = admissionrules.ordered(spec, "ValidatingAdmissionPolicySpec")
+        set_defaults(obj, "ValidatingAdmissionPolicySpec")
 
     def prepare_for_create(self, obj: Object) -> None:
         obj["status"] = {}
@@ -82,45 +74,71 @@ class PolicyStrategy(StatusStrategy):
         return self._errors(obj, old.get("spec") or {})
 
     def _errors(self, obj: Object, old: Object | None) -> list[FieldError]:
-        spec = obj.get("spec") or {}
-        errors = choice_errors(
-            spec.get("failurePolicy"), "spec.failurePolicy", admissionrules.FAILURE_POLICIES
-        )
-        param_kind = spec.get("paramKind")
-        if param_kind is not None:
-            errors += param_kind_errors(param_kind, "spec.paramKind")
-        constraints = spec.get("matchConstraints")
-        if constraints is None:
-            errors.append(fielderrors.required("spec.matchConstraints"))
-        else:
-            errors += admissionrules.match_resources_errors(constraints, "spec.matchConstraints")
-            if not constraints.get("resourceRules"):
-                errors.append(fielderrors.required("spec.matchConstraints.resourceRules"))
-        conditions = spec.get("matchConditions") or []
-        if old is None or (param_kind, conditions) != (
-            old.get("paramKind"),
-            old.get("matchConditions") or [],
-        ):
-            errors += admissionrules.match_condition_errors(
-                conditions,
-                "spec.matchConditions",
-                self._check_expression,
-                has_params=param_kind is not None,
-            )
-        name = obj["metadata"].get("name", "")
-        return errors + _expression_errors(spec, name, self._check_expression)
+        spec, name = obj.get("spec") or {}, obj["metadata"].get("name", "")
+        return [
+            *scope_errors(spec, old, self._check_expression),
+            *_expression_errors(spec, name, self._check_expression),
+        ]
 
     def bookmark(self, obj: Object) -> Object:
         return {**obj, "spec": {}, "status": {}}
 
     def own_cells(self, obj: Object) -> list[Any]:
         spec = obj.get("spec") or {}
-        kind = spec.get("paramKind")
-        shown = f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}" if kind else _UNSET
-        return [len(spec.get("validations") or ()), shown]
+        return [len(spec.get("validations") or ()), param_kind_text(spec)]
 
 
-def param_kind_errors(kind: Object, path: str) -> list[FieldError]:
+# -- what validating and mutating policies have in common
+
+
+def set_defaults(obj: Object, definition: str) -> None:
+    """Default the failure policy and the match constraints; `definition` orders the fields."""
+    spec = dict(obj.get("spec") or {})
+    if spec.get("failurePolicy") is None:
+        spec["failurePolicy"] = "Fail"
+    if spec.get("matchConstraints") is not None:
+        spec["matchConstraints"] = admissionrules.default_match_resources(
+            dict(spec["matchConstraints"])
+        )
+    obj["spec"] = admissionrules.ordered(spec, definition)
+
+
+def scope_errors(spec: Object, old: Object | None, check: CheckExpression) -> list[FieldError]:
+    """Return the errors of failure policy, parameters, match constraints and match conditions.
+
+    Match conditions that an update of `old` does not change are not checked.
+    """
+    errors = choice_errors(
+        spec.get("failurePolicy"), "spec.failurePolicy", admissionrules.FAILURE_POLICIES
+    )
+    param_kind = spec.get("paramKind")
+    if param_kind is not None:
+        errors += _param_kind_errors(param_kind, "spec.paramKind")
+    constraints = spec.get("matchConstraints")
+    if constraints is None:
+        errors.append(fielderrors.required("spec.matchConstraints"))
+    else:
+        errors += admissionrules.match_resources_errors(constraints, "spec.matchConstraints")
+        if not constraints.get("resourceRules"):
+            errors.append(fielderrors.required("spec.matchConstraints.resourceRules"))
+    conditions = spec.get("matchConditions") or []
+    if old is None or (param_kind, conditions) != (
+        old.get("paramKind"),
+        old.get("matchConditions") or [],
+    ):
+        errors += admissionrules.match_condition_errors(
+            conditions, "spec.matchConditions", check, has_params=param_kind is not None
+        )
+    return errors
+
+
+def param_kind_text(spec: Object) -> str:
+    """Return the cell of the kind of parameters."""
+    kind = spec.get("paramKind")
+    return f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}" if kind else _UNSET
+
+
+def _param_kind_errors(kind: Object, path: str) -> list[FieldError]:
     """Return the errors of the kind of parameters."""
     errors: list[FieldError] = []
     api_version, name = kind.get("apiVersion", ""), kind.get("kind", "")

@@ -2,9 +2,10 @@
 """The patch between two or three states of an object, of a type that its resource supports."""
 
 from rdd.api import names
+from rdd.api.mediatypes import MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from rdd.api.mergepatch import create_merge_patch
 from rdd.api.types import Object
-from rdd.client.resources import MERGE_PATCH, STRATEGIC_PATCH, ApiResource
+from rdd.client.resources import ApiResource
 from rdd.kubectl.openapi import OpenApi
 from rdd.kubectl.patches import threeway
 from rdd.kubectl.session import Session
@@ -34,7 +35,7 @@ def three_way(
     if not is_built_in(resource):
         return MERGE_PATCH, threeway.json_merge_patch(original, modified, current)
     patch = threeway.strategic_patch(original, modified, current, _node(session, resource))
-    return STRATEGIC_PATCH, patch
+    return STRATEGIC_MERGE_PATCH, patch
 
 
 def two_way(
@@ -43,7 +44,7 @@ def two_way(
     """Return the content type and the patch from one state to another."""
     if not is_built_in(resource):
         return MERGE_PATCH, create_merge_patch(old, new)
-    return STRATEGIC_PATCH, threeway.strategic_diff(old, new, _node(session, resource))
+    return STRATEGIC_MERGE_PATCH, threeway.strategic_diff(old, new, _node(session, resource))
 
 
 def _node(session: Session, resource: ApiResource) -> threeway.SchemaNode:

@@ -11,9 +11,9 @@ import time
 
 from rdd.api import names
 from rdd.api.errors import ApiError
+from rdd.api.mediatypes import APPLY_PATCH, JSON_PATCH
 from rdd.api.types import Object
 from rdd.base.pflag import Flag
-from rdd.client.resources import APPLY_PATCH, JSON_PATCH
 from rdd.kubectl import manifests
 from rdd.kubectl.errors import FAILURES, KubectlError, VerbatimError, raise_all, within
 from rdd.kubectl.flags import Verb

@@ -10,9 +10,9 @@ import tempfile
 from pathlib import Path
 
 from rdd.api.errors import ApiError
+from rdd.api.mediatypes import APPLY_PATCH
 from rdd.api.types import Object
 from rdd.base.pflag import Flag
-from rdd.client.resources import APPLY_PATCH
 from rdd.host.spawn import run_captured
 from rdd.kubectl import manifests
 from rdd.kubectl.errors import ExitWithCode, KubectlError, VerbatimError, raise_all

@@ -2,9 +2,10 @@
 """`get`: show objects, as tables rendered by the server or in the format of `-o`."""
 
 from rdd.api.errors import ApiError
+from rdd.api.mediatypes import JSON
 from rdd.api.types import Object
 from rdd.base.pflag import Flag
-from rdd.client.resources import JSON, ApiResource
+from rdd.client.resources import ApiResource
 from rdd.kubectl import manifests
 from rdd.kubectl.errors import Failure, VerbatimError, raise_all
 from rdd.kubectl.flags import Verb

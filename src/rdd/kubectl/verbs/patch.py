@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from rdd.api.errors import ApiError
+from rdd.api.mediatypes import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from rdd.api.types import Object
 from rdd.base.pflag import Flag
-from rdd.client.resources import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from rdd.kubectl import manifests
 from rdd.kubectl.errors import KubectlError, unsupported
 from rdd.kubectl.flags import Verb
@@ -17,7 +17,7 @@ from rdd.kubectl.selection import Ref, for_each, references, require_arguments
 from rdd.kubectl.session import Session
 from rdd.kubectl.writer import DRY_RUN, Writer, manager
 
-_TYPES = {"json": JSON_PATCH, "merge": MERGE_PATCH, "strategic": STRATEGIC_PATCH}
+_TYPES = {"json": JSON_PATCH, "merge": MERGE_PATCH, "strategic": STRATEGIC_MERGE_PATCH}
 
 VERB = Verb(
     "patch",

@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable
 
 from rdd.api.errors import ApiError
+from rdd.api.mediatypes import STRATEGIC_MERGE_PATCH
 from rdd.api.types import Object
 from rdd.base.pflag import Flag
-from rdd.client.resources import STRATEGIC_PATCH
 from rdd.kubectl import manifests
 from rdd.kubectl.errors import KubectlError, unsupported
 from rdd.kubectl.flags import Verb
@@ -64,7 +64,9 @@ def _restart(session: Session, ref: Ref) -> None:
     annotations = {"kubectl.kubernetes.io/restartedAt": stamp}
     patch = {"spec": {"template": {"metadata": {"annotations": annotations}}}}
     query = {"fieldManager": session.flags.text("field-manager")}
-    session.api.request("PATCH", ref.path, query=query, body=patch, content_type=STRATEGIC_PATCH)
+    session.api.request(
+        "PATCH", ref.path, query=query, body=patch, content_type=STRATEGIC_MERGE_PATCH
+    )
     session.print(f"{ref.printed} restarted")
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`scale --replicas=N`: change the number of replicas through the scale subresource."""
 
+from rdd.api.mediatypes import MERGE_PATCH
 from rdd.base.pflag import Flag
-from rdd.client.resources import MERGE_PATCH
 from rdd.kubectl import manifests
 from rdd.kubectl.errors import KubectlError
 from rdd.kubectl.flags import Verb

@@ -33,7 +33,7 @@ def approve(call: Call, connection: "Connection", app: Object) -> bool:
     sys.stderr.flush()
     if not agreed():
         return False
-    from rdd.client.resources import MERGE_PATCH
+    from rdd.api.mediatypes import MERGE_PATCH
 
     consent = {"metadata": {"annotations": {names.DOWNLOADS_APPROVED: "true"}}}
     connection.request("PATCH", APP, body=consent, content_type=MERGE_PATCH)

@@ -55,7 +55,7 @@ def set_skip_trash(connection: "Connection", app: Object, *, skips: bool) -> Non
 
     Without `skips` an annotation that an earlier, rejected deletion left is removed.
     """
-    from rdd.client.resources import MERGE_PATCH
+    from rdd.api.mediatypes import MERGE_PATCH
 
     for path in (f"{machines_path(app)}/{names.APP_VM_NAME}", APP):
         found = get_or_none(connection, path)
@@ -78,7 +78,7 @@ def request(
 
     `annotations` are written with the request.
     """
-    from rdd.client.resources import MERGE_PATCH
+    from rdd.api.mediatypes import MERGE_PATCH
 
     collection = machines_path(app)
     machine = get_or_none(connection, f"{collection}/{names.APP_VM_NAME}")

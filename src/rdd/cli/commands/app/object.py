@@ -110,7 +110,7 @@ def patch(
     annotations: Mapping[str, str] | None = None,
 ) -> Object:
     """Apply a merge patch to the spec; with a `version` only if the App still has it."""
-    from rdd.client.resources import MERGE_PATCH
+    from rdd.api.mediatypes import MERGE_PATCH
 
     body = _explicit(spec)
     if annotations:

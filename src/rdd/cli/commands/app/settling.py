@@ -143,7 +143,7 @@ def _explanation(app: Object) -> str:
 
 def _recheck(connection: "Connection", generation: int) -> None:
     """Request another reconcile and wait for the terminal reason to clear. Raises CommandError."""
-    from rdd.client.resources import MERGE_PATCH
+    from rdd.api.mediatypes import MERGE_PATCH
 
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     body = {"metadata": {"annotations": {_RECONCILE_REQUESTED: now}}}

@@ -113,7 +113,7 @@ def _source(
 
 def own(connection: "Connection", vm: Object, source: Object) -> None:
     """Make the LimaVM the owner of the ConfigMap."""
-    from rdd.client.resources import MERGE_PATCH
+    from rdd.api.mediatypes import MERGE_PATCH
 
     reference = {
         "apiVersion": vm["apiVersion"],

@@ -59,7 +59,7 @@ def grow(call: Call) -> int:
             "metadata": {"resourceVersion": config_map["metadata"]["resourceVersion"]},
             "data": {"template": changed if count else f"{text.rstrip()}\n{line}\n"},
         }
-        from rdd.client.resources import MERGE_PATCH
+        from rdd.api.mediatypes import MERGE_PATCH
 
         written: Object = connection.request("PATCH", path, body=body, content_type=MERGE_PATCH)
         version = written["metadata"]["resourceVersion"]

@@ -55,7 +55,7 @@ def run(call: Call) -> int:
 
 def _save(connection: "Connection", path: str, config_map: Object, text: str) -> None:
     """Write the template with optimistic concurrency."""
-    from rdd.client.resources import MERGE_PATCH
+    from rdd.api.mediatypes import MERGE_PATCH
 
     body = {
         "metadata": {"resourceVersion": config_map["metadata"]["resourceVersion"]},

@@ -82,7 +82,7 @@ def find_or_none(connection: "Connection", name: str) -> Object | None:
 
 def patch(connection: "Connection", vm: Object, change: Object) -> Object:
     """Apply a merge patch and return the LimaVM."""
-    from rdd.client.resources import MERGE_PATCH
+    from rdd.api.mediatypes import MERGE_PATCH
 
     patched: Object = connection.request(
         "PATCH", path_of(vm), body=change, content_type=MERGE_PATCH

@@ -41,7 +41,7 @@ def run(call: Call) -> int:
 
 
 def _patch(connection: "Connection", name: str, change: Object) -> Object:
-    from rdd.client.resources import MERGE_PATCH
+    from rdd.api.mediatypes import MERGE_PATCH
 
     patched: Object = connection.request(
         "PATCH", f"{snapshots.COLLECTION}/{name}", body=change, content_type=MERGE_PATCH

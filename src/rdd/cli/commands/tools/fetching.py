@@ -90,7 +90,7 @@ def release(connection: "Connection", wanted: Sequence[Wanted]) -> None:
 
 def _write_resource(connection: "Connection", wanted: Object) -> None:
     from rdd.api.errors import ApiError
-    from rdd.client.resources import MERGE_PATCH
+    from rdd.api.mediatypes import MERGE_PATCH
 
     try:
         connection.request("POST", _RESOURCES, body=_typed("Resource", wanted))

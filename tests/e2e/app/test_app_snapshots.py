@@ -73,3 +73,42 @@ def test_app_is_saved_restored_exported_and_imported(world: World, tmp_path: Pat
         "scope": {"kind": "App"},
         "description": "before it breaks",
     }
+
+
+def test_volume_and_settings_are_moved_as_files(world: World, tmp_path: Path) -> None:
+    fill(world)
+    volumes = world.instance.lima_home / "rd" / "docker" / "volumes"
+    source = volumes / "data" / "_data"
+    (source / "d").mkdir()
+    (source / "d" / "file").write_text("content")
+    os.chown(source / "d" / "file", 1234, 2345)
+    (source / "d" / "file").chmod(0o640)
+    os.utime(source / "d" / "file", (10**9, 10**9))
+    backup = tmp_path / "data.tar"
+    world.rdd("volume", "backup", "data", str(backup))
+    assert "exists" in world.try_rdd("volume", "backup", "data", str(backup)).last[1]
+    world.rdd("volume", "restore", "copy", str(backup))
+    found = (volumes / "copy" / "_data" / "d" / "file").stat()
+    assert (found.st_uid, found.st_gid, found.st_mode & 0o7777) == (1234, 2345, 0o640)
+    assert found.st_mtime == 10**9
+    assert "already" in world.try_rdd("volume", "restore", "copy", str(backup)).last[1]
+    world.rdd("volume", "restore", "copy", str(backup), "--overwrite")
+    (tmp_path / "cut.tar").write_bytes(backup.read_bytes()[:-8192])
+    refused = world.try_rdd("volume", "restore", "other", str(tmp_path / "cut.tar"))
+    assert "no complete tar archive" in refused.last[1]
+    assert docker(world, "volume", "ls", "-q").split() == ["copy", "data"]
+
+    settings = tmp_path / "settings.yaml"
+    world.rdd("settings", "export", str(settings))
+    assert "cpus" not in settings.read_text()  # a default
+    world.rdd("set", "application.updates.enabled=false", "downloads.automatic=true")
+    world.rdd("settings", "import", str(settings))
+    assert world.kubectl("get", "app", "app", "-o", _UPDATES) == "true"
+    assert world.kubectl("get", "app", "app", "-o", "jsonpath={.spec.downloads}") in ("", "{}")
+    world.kubectl("apply", "-f", str(settings))
+    (tmp_path / "bad.yaml").write_text(settings.read_text() + "  unknown: 1\n")
+    refused = world.try_rdd("settings", "import", str(tmp_path / "bad.yaml"))
+    assert "unknown" in refused.last[1]
+    (tmp_path / "other.yaml").write_text("kind: ConfigMap\n")
+    refused = world.try_rdd("settings", "import", str(tmp_path / "other.yaml"))
+    assert "expected an App" in refused.last[1]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands for the App and their flags: one part of commands/table.py."""
 
-from rdd.cli.framework.types import Command, Flag
+from rdd.cli.framework.types import Command, Flag, Group
 from rdd.cli.framework.usual_flags import NO_TRASH, SHELL_FLAGS, TIMEOUT, WAIT, YES, output
 
 _TIMINGS = Flag("timings", "print the duration of each phase", kind="bool")
@@ -94,6 +94,33 @@ APP_COMMANDS = (
         min_args=1,
         max_args=None,
         has_details=True,
+    ),
+    Group(
+        "settings",
+        "Export and import all settings",
+        (
+            Command(
+                "export",
+                "rdd.cli.commands.app.settings_file",
+                "Write all settings as YAML, to a new file or to stdout",
+                "kubectl apply accepts the file, too.",
+                usage="[FILE]",
+                max_args=1,
+            ),
+            Command(
+                "import",
+                "rdd.cli.commands.app.settings_file",
+                "Make the settings those of a file",
+                "What the file does not have returns to its default. `-` reads stdin.",
+                usage="FILE",
+                flags=(
+                    Flag("dry-run", "only show what would change", kind="bool"),
+                    *_WAITING,
+                ),
+                min_args=1,
+                max_args=1,
+            ),
+        ),
     ),
     SHELL,
     Command(

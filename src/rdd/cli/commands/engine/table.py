@@ -29,11 +29,12 @@ EXEC = Command(
 )
 
 
-def _removal(kind: str, usage: str, description: str) -> Group:
+def _removal(kind: str, usage: str, description: str, *others: Command, summary: str = "") -> Group:
     return Group(
         kind,
-        f"Remove {kind}s of the container engine",
+        summary or f"Remove {kind}s of the container engine",
         (
+            *others,
             Command(
                 "rm",
                 "rdd.cli.commands.engine.remove",
@@ -58,7 +59,33 @@ ENGINE_COMMANDS = (
         "IMAGE is a tag, an ID or an unambiguous prefix of one; an ID removes all its tags. "
         "Fails if a container uses it.",
     ),
-    _removal("volume", "VOLUME", "Removes the data. Fails if a container uses a volume."),
+    _removal(
+        "volume",
+        "VOLUME",
+        "Removes the data. Fails if a container uses a volume.",
+        Command(
+            "backup",
+            "rdd.cli.commands.engine.volume_archive",
+            "Write a volume to a tar file, with owners and times",
+            "Stop containers that write to it first.",
+            usage="VOLUME FILE",
+            completes="volumes",
+            min_args=2,
+            max_args=2,
+        ),
+        Command(
+            "restore",
+            "rdd.cli.commands.engine.volume_archive",
+            "Create a volume from a tar file",
+            usage="VOLUME FILE",
+            flags=(
+                Flag("overwrite", "unpack into an existing volume over its files", kind="bool"),
+            ),
+            min_args=2,
+            max_args=2,
+        ),
+        summary="Back up, restore and remove volumes of the container engine",
+    ),
     Command(
         "images",
         "rdd.cli.commands.engine.images",

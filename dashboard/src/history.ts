@@ -30,6 +30,21 @@ export function changesOf(config: ConfigMap | undefined): Change[] {
   }
 }
 
+/** A setting that a deployment profile locks. */
+export interface Lock {
+  value: unknown;
+  source: string; // file and line
+}
+
+/** The locked settings by their path, from the copy of the profile. */
+export function locksOf(config: ConfigMap | undefined): Record<string, Lock> {
+  try {
+    return JSON.parse(config?.data?.["locks"] ?? "{}") as Record<string, Lock>;
+  } catch {
+    return {};
+  }
+}
+
 export function valueAt(spec: unknown, path: string): unknown {
   return path.split(".").reduce<unknown>((value, member) => (value && typeof value === "object" ? (value as Record<string, unknown>)[member] : undefined), spec);
 }

@@ -43,6 +43,7 @@ export const SCREENS: readonly Screen[] = [
   { id: "networks", icon: "network", component: lazily(async () => (await import("./screens/networks.tsx")).Networks), present: () => isServed(resources.networks) },
   { id: "ports", icon: "port", component: lazily(async () => (await import("./screens/ports.tsx")).Ports), present: () => isServed(resources.containers) },
   { id: "machines", icon: "machine", component: lazily(async () => (await import("./screens/machines.tsx")).Machines), present: () => isServed(resources.limaVMs) },
+  { id: "snapshots", icon: "camera", component: lazily(async () => (await import("./screens/snapshots.tsx")).Snapshots), present: () => isServed(resources.snapshots) && admin() },
   { id: "kubernetes", icon: "wheel", component: lazily(async () => (await import("./screens/kubernetes.tsx")).Kubernetes), present: () => isServed(resources.apps) },
   { id: "settings", icon: "gear", component: lazily(async () => (await import("./screens/settings.tsx")).Settings), present: () => isServed(resources.apps) },
   { id: "diagnostics", icon: "pulse", component: lazily(async () => (await import("./screens/diagnostics.tsx")).Diagnostics), present: () => isServed(resources.diagnostics) },

@@ -17,7 +17,7 @@ export interface Health {
 }
 
 const ORDER = ["Created", "Running", "ContainerEngineReady", "KubernetesReady", "Settled"];
-const PROBLEMS = new Set(["NoDriver", "NotOurs", "Refused", "CreateFailed", "StartFailed", "StopFailed", "ConnectFailed", "NotResponding", "MergeFailed", "NotInstalled"]);
+const PROBLEMS = new Set(["NoDriver", "NotOurs", "Refused", "CreateFailed", "StartFailed", "StopFailed", "ConnectFailed", "NotResponding", "MergeFailed", "NotInstalled", "FetchFailed", "NotAllowed", "NamespaceTerminating"]);
 
 /** The condition that describes best why the App is not settled: the newest one that is not True. */
 export function blocking(app: App): Condition | undefined {
@@ -40,6 +40,8 @@ export function health(app: App | undefined): Health {
   if (settled?.status === "True") {
     const degraded = condition(app, "Degraded");
     if (degraded?.status === "True") return { tone: "warn", title: t.health.problem, text: degraded.message, next };
+    const pause = condition(app, "Paused");
+    if (wanted && pause?.status === "True") return { tone: "idle", title: t.health.paused, text: t.health.pausedText(pause.message), next };
     return wanted ? { tone: "good", title: t.health.running, text: "", next } : { tone: "idle", title: t.health.stopped, text: "", next };
   }
   const cause = blocking(app);

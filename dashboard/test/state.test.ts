@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { changesOf, merged, nested, undoOf, valueAt, type Change } from "../src/history.ts";
+import { changesOf, locksOf, merged, nested, undoOf, valueAt, type Change } from "../src/history.ts";
 import { link, parse } from "../src/router.ts";
 import { differences, fromText, readable, restarts, settingsOf, specSchema, toText } from "../src/schema.ts";
 import { containerTone, fixOf, groupOf, health, percentage, portUrl, published, splitReference } from "../src/state.ts";
@@ -128,4 +128,17 @@ test("changes are undone unless something else changed since", () => {
   assert.deepEqual(changesOf({ metadata: { name: "h" }, data: { changes: "not json" } }), []);
   assert.deepEqual(changesOf({ metadata: { name: "h" }, data: { changes: JSON.stringify([{ id: "1" }, { id: "2" }]) } }).map((each) => each.id), ["2", "1"]);
   assert.deepEqual(merged(nested("a.b", 1), nested("a.c", 2)), { a: { b: 1, c: 2 } });
+});
+
+test("a paused App is healthy and names what wakes it", () => {
+  const found = health(app(true, condition("Settled", "True", "Settled"), condition("Paused", "True", "Idle", "paused since 20:30: no activity")));
+  assert.deepEqual([found.tone, found.title, found.next], ["idle", "Paused", "stop"]);
+  assert.match(found.text, /^Paused since 20:30: no activity\. The first request/);
+  assert.equal(health(app(true, condition("Settled", "True", "Settled"), condition("Paused", "False", "Awake"))).tone, "good");
+});
+
+test("locks are read from the copy of the profile", () => {
+  const config = (locks: string) => ({ metadata: { name: "profile" }, data: { locks } });
+  assert.deepEqual(locksOf(config('{"kubernetes.enabled":{"value":false,"source":"/etc/x.yaml:6"}}'))["kubernetes.enabled"], { value: false, source: "/etc/x.yaml:6" });
+  assert.deepEqual([locksOf(undefined), locksOf(config("{")), locksOf({ metadata: { name: "profile" } })], [{}, {}, {}]);
 });

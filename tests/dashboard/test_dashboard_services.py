@@ -5,10 +5,13 @@ The registry, Git and the guest are real. The scanner and k3s (tests/k3s.py), wh
 do not have, are stand-ins.
 """
 
+import hashlib
+import http.server
 import json
 import os
 import re
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -210,6 +213,123 @@ def test_scan_result_is_shown_as_text(page: Tab, world: Desktop) -> None:
     )
     page.press("Escape")
     dismiss(page)
+
+
+HALF = 10_000_000  # bytes
+
+
+class Slow(http.server.BaseHTTPRequestHandler):
+    """Sends half of a file, and the rest when the test has seen it."""
+
+    seen = threading.Event()
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(2 * HALF))
+        self.end_headers()
+        self.wfile.write(bytes(HALF))
+        self.wfile.flush()
+        self.seen.wait(TIMEOUT_S)
+        self.wfile.write(bytes(HALF))
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_download_is_on_home_while_it_runs(page: Tab, world: Desktop) -> None:
+    page.go("home")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Slow) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        digest = hashlib.sha256(bytes(2 * HALF)).hexdigest()
+        spec = {
+            "url": f"http://127.0.0.1:{server.server_address[1]}/big-file",
+            "digest": f"sha256:{digest}",
+        }
+        api = "rdd.rancherdesktop.io/v1alpha1"
+        items = [
+            {"apiVersion": api, "kind": "Resource", "metadata": {"name": "big"}, "spec": spec},
+            {
+                "apiVersion": api,
+                "kind": "Checkout",
+                "metadata": {"name": "big", "namespace": "default"},
+                "spec": {"resource": "big", "readonly": True},
+            },
+        ]
+        manifest = world.service.home / "big.json"
+        manifest.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+        world.service.kubectl("create", "-f", str(manifest))
+        page.shows("Downloads", "big")
+        page.until("document.querySelector('.download [role=progressbar]').ariaValueNow > 10")
+        Slow.seen.set()
+        page.until("document.querySelector('.download') === null")
+        server.shutdown()
+        thread.join()
+
+
+def test_locked_settings_name_the_file_that_locks_them(page: Tab, world: Desktop) -> None:
+    field = "[id='setting-proxy.httpProxy']"
+    page.go("settings")
+    page.until(f"document.querySelector({json.dumps(field)})?.disabled === false")
+    profile = world.service.home / ".config" / "rancher-desktop" / "rancher-desktop-2.yaml"
+    profile.parent.mkdir(parents=True, exist_ok=True)
+    profile.write_text("app:\n  locked:\n    proxy:\n      httpProxy: ''\n")
+    page.shows(f"Locked by {profile}:4.")
+    assert page.js(f"document.querySelector({json.dumps(field)}).disabled")
+    profile.unlink()
+    page.until(f"document.querySelector({json.dumps(field)}).disabled === false")
+
+
+def test_paused_machine_has_a_clear_state_and_wakes(page: Tab, world: Desktop) -> None:
+    id_ = world.run("sleeper", "-v", "kept:/x")
+    page.go("home")
+    world.service.rdd("set", "idle.action=pause", "idle.afterSeconds=1")
+    page.shows("Paused", "The first request of a client wakes the machine.")
+    page.go("volumes")
+    page.shows("kept")
+    page.go("machines")
+    page.shows("Paused")
+    page.go("containers", id_, "stats")
+    page.shows("The first request of a client wakes the machine.")
+    page.go("containers")
+    page.until("document.querySelector('.rows').innerText.includes('–')")
+    world.service.rdd("set", "idle.action=none")
+    page.until("/\\d %/.test(document.querySelector('.rows .row:not(.group)')?.innerText)")
+    page.go("home")
+    page.shows("Everything is running")
+    world.remove_all()
+
+
+def test_snapshot_is_created_restored_and_deleted(page: Tab, world: Desktop) -> None:
+    world.docker("create", "--name", "before", IMAGE, "true")
+    page.go("snapshots")
+    page.shows("No snapshots")
+    page.click(".toolbar .button.primary", "Create snapshot")
+    page.fill("dialog [name=name]", "Bad Name")
+    page.click("dialog button[type=submit]")
+    page.until("document.querySelector('.form-error')?.innerText.includes('metadata.name')")
+    page.fill("dialog [name=name]", "saved")
+    page.fill("dialog [name=description]", "as it was")
+    page.click("dialog button[type=submit]")
+    page.shows("Complete", "as it was")
+    page.go("containers")
+    page.shows("before")
+    world.docker("rm", "before")
+    page.shows("No containers")
+    page.go("snapshots")
+    page.click(".rows [aria-label='Restore saved']")
+    page.shows("Restore saved?")
+    confirm(page)
+    page.shows("Snapshot restored")
+    page.go("containers")
+    page.shows("before")
+    page.go("snapshots")
+    page.click(".rows [aria-label='Delete saved']")
+    confirm(page)
+    page.shows("No snapshots")
+    page.go("home")
+    page.shows("Everything is running")
+    world.remove_all()
 
 
 def test_machine_is_suspended_resumed_and_has_snapshots(page: Tab, world: Desktop) -> None:

@@ -32,6 +32,8 @@ export const resources = {
   networks: rdd("containers", "Network"),
   networkCreates: rdd("containers", "NetworkCreateRequest"),
   hostInfos: rdd("rdd", "HostInfo"),
+  snapshots: rdd("rdd", "Snapshot"),
+  checkouts: rdd("rdd", "Checkout"),
   accessReviews: { group: "authorization.k8s.io", version: "v1", plural: "selfsubjectaccessreviews", kind: "SelfSubjectAccessReview" },
   configMaps: { group: "", version: "v1", plural: "configmaps", kind: "ConfigMap" },
   events: { group: "events.k8s.io", version: "v1", plural: "events", kind: "Event" },

@@ -4,10 +4,10 @@
 import { computed, signal } from "@preact/signals";
 import { Collection } from "./collection.ts";
 import { create, engine, get, groupPath, pathOf, resources, type Resource } from "./kube.ts";
-import type { ConfigMap, Event, KubeObject } from "./objects.ts";
+import { condition, type ConfigMap, type Event, type KubeObject } from "./objects.ts";
 import { session } from "./session.ts";
 import { connection, multiplexer } from "./socket.ts";
-import type { App, Container, ContainerCreateRequest, Diagnostic, HostInfo, Image, ImageBuildRequest, ImagePullRequest, ImagePushRequest, ImageScanRequest, ImageTagRequest, LimaVM, Network, NetworkCreateRequest, Volume, VolumeCreateRequest } from "./types.ts";
+import type { App, Checkout, Container, ContainerCreateRequest, Diagnostic, HostInfo, Image, ImageBuildRequest, ImagePullRequest, ImagePushRequest, ImageScanRequest, ImageTagRequest, LimaVM, Network, NetworkCreateRequest, Snapshot, Volume, VolumeCreateRequest } from "./types.ts";
 
 function list<T extends KubeObject>(resource: Resource, query = ""): Collection<T> {
   return new Collection<T>(pathOf(resource), multiplexer, query);
@@ -30,13 +30,22 @@ export const stores = {
   networks: list<Network>(resources.networks),
   networkCreates: list<NetworkCreateRequest>(resources.networkCreates),
   hostInfos: list<HostInfo>(resources.hostInfos),
+  snapshots: list<Snapshot>(resources.snapshots),
+  checkouts: list<Checkout>(resources.checkouts),
   events: list<Event>(resources.events),
   history: new Collection<ConfigMap>("/api/v1/namespaces/rdd-system/configmaps", multiplexer, "fieldSelector=metadata.name%3Dapp-history"),
+  profile: new Collection<ConfigMap>("/api/v1/namespaces/rdd-system/configmaps", multiplexer, "fieldSelector=metadata.name%3Dprofile"),
   k3sVersions: new Collection<ConfigMap>("/api/v1/configmaps", multiplexer, "fieldSelector=metadata.name%3Dk3s-versions"),
 };
 
 /** The App, which is a singleton. */
 export const app = computed<App | undefined>(() => stores.apps.items.value.find((each) => each.metadata.name === "app"));
+
+/** Why the machine of the App is paused; undefined while it runs or is stopped. */
+export const paused = computed<string | undefined>(() => {
+  const found = condition(app.value, "Paused");
+  return found?.status === "True" ? found.message : undefined;
+});
 
 /** The namespace of the mirrored objects. */
 export const namespace = computed(() => app.value?.spec?.namespace || "default");

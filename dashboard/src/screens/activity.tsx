@@ -17,8 +17,9 @@ import { notify } from "../ui/toasts.tsx";
 import { Table, type Action, type Column } from "../ui/table.tsx";
 
 export function Activity() {
-  const tab = route.value.parts[0] === "history" ? "history" : "events";
-  const tabs = [{ id: "events", title: t.activity.events }, { id: "history", title: t.activity.history }];
+  const writes = session.value?.role !== "viewer"; // a viewer does not see values of settings' changes
+  const tab = writes && route.value.parts[0] === "history" ? "history" : "events";
+  const tabs = [{ id: "events", title: t.activity.events }, ...(writes ? [{ id: "history", title: t.activity.history }] : [])];
   return (
     <div class="detail">
       <Tabs label={t.activity.title} tabs={tabs} current={tab} href={(id) => link("activity", id)} />
@@ -94,7 +95,6 @@ function History() {
   const configs = useList(stores.history);
   useList(stores.apps);
   const changes = useMemo(() => changesOf(configs[0]), [configs]);
-  const writes = session.value?.role !== "viewer";
   return (
     <Table
       label={t.activity.history}
@@ -103,7 +103,7 @@ function History() {
       nameOf={(row) => row.fields.map((field) => field.field).join(", ")}
       columns={HISTORY_COLUMNS}
       textOf={(row) => [row.user, row.manager, ...row.fields.map((field) => field.field)]}
-      actions={writes ? HISTORY_ACTIONS : []}
+      actions={HISTORY_ACTIONS}
       state={stores.history.state.value}
       problem={stores.history.problem.value}
       empty={<Empty icon="undo" title={t.activity.emptyHistory}><p>{t.activity.emptyHistoryText}</p></Empty>}

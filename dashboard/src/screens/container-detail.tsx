@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One container: a tab for each way to look at it.
 
-import { app, logsAllowed, stores } from "../api/stores.ts";
+import { app, logsAllowed, paused, stores } from "../api/stores.ts";
 import { engine, get } from "../api/kube.ts";
 import { session } from "../api/session.ts";
 import type { Container } from "../api/types.ts";
@@ -73,6 +73,7 @@ function Body({ container, tab }: { container: Container; tab: string }) {
     case "terminal":
       return isRunning(container) ? <Terminal id={id} /> : <Empty icon="terminal" title={t.terminal.notRunning} />;
     case "stats":
+      if (paused.value) return <Empty icon="pause" title={t.health.paused}><p>{t.health.pausedText(paused.value)}</p></Empty>;
       return isRunning(container) ? <Stats id={id} /> : <Empty icon="pulse" title={t.stats.notRunning} />;
     case "processes":
       return isRunning(container) ? <Processes id={id} /> : <Empty icon="pulse" title={t.processes.notRunning} />;

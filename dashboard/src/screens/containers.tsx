@@ -5,7 +5,7 @@ import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
 import { containerFigures } from "../api/figures.ts";
 import { remove, resources } from "../api/kube.ts";
 import { act } from "../api/requests.ts";
-import { app, isServed, logsAllowed, stores } from "../api/stores.ts";
+import { app, isServed, logsAllowed, paused, stores } from "../api/stores.ts";
 import { condition, keyOf } from "../api/objects.ts";
 import { session } from "../api/session.ts";
 import type { Container } from "../api/types.ts";
@@ -53,12 +53,12 @@ export function PortLinks({ container, all = false }: { container: Container; al
 
 function Cpu({ id, running }: { id: string; running: boolean }) {
   const figures = containerFigures.latest.value[id];
-  return <>{running && figures ? percent(figures.cpu) : running ? "…" : ""}</>;
+  return <>{running ? (paused.value ? "–" : figures ? percent(figures.cpu) : "…") : ""}</>;
 }
 
 function Memory({ id, running }: { id: string; running: boolean }) {
   const figures = containerFigures.latest.value[id];
-  return <>{running && figures ? memory(figures.memory) : running ? "…" : ""}</>;
+  return <>{running ? (paused.value ? "–" : figures ? memory(figures.memory) : "…") : ""}</>;
 }
 
 export function isRunning(container: Container): boolean {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Home: one line of health with its next step, and what the machine does.
 
-import { app, isServed, stores } from "../api/stores.ts";
+import { app, isServed, paused, stores } from "../api/stores.ts";
 import { machineFigures } from "../api/figures.ts";
 import { engine, get, resources } from "../api/kube.ts";
-import { condition } from "../api/objects.ts";
+import { condition, keyOf } from "../api/objects.ts";
 import { appMachine, retryApp, setRunning } from "../api/requests.ts";
 import { restartApp, stopApp } from "../power.ts";
 import { session } from "../api/session.ts";
@@ -36,6 +36,7 @@ export function Home() {
   return (
     <div class="page home">
       <HealthLine />
+      {isServed(resources.checkouts) && session.value?.role !== "viewer" && <Downloads />}
       <div class="cards">
         <MachineCard />
         <EngineCard />
@@ -75,6 +76,25 @@ function HealthLine() {
       {state.remedy && <div class="remedy"><span>{t.health.nextStep}</span><Command text={state.remedy} /></div>}
       {diagnostics}
     </section>
+  );
+}
+
+/** What is being fetched now. */
+function Downloads() {
+  const active = useList(stores.checkouts).filter((each) => condition(each, "Ready")?.reason === "Fetching");
+  if (active.length === 0) return null;
+  return (
+    <Card title={t.home.downloads} wide>
+      {active.map((each) => {
+        const { fetchedBytes = 0, totalBytes, progress } = each.status ?? {};
+        return (
+          <div key={keyOf(each)} class="download">
+            <p><b><bdi>{each.spec.resource}</bdi></b> <span class="muted">{progress}</span></p>
+            <Progress value={totalBytes ? fetchedBytes / totalBytes : undefined} label={each.spec.resource} />
+          </div>
+        );
+      })}
+    </Card>
   );
 }
 
@@ -126,7 +146,7 @@ function EngineCard() {
   const ready = condition(app.value, "ContainerEngineReady");
   const running = containers.filter((each) => each.status?.status === "running").length;
   return (
-    <Card title={t.home.engine} action={<Badge tone={ready?.status === "True" ? "good" : ready?.status === "Unknown" ? "busy" : "idle"} title={ready?.message}>{ready?.reason ?? t.home.off}</Badge>}>
+    <Card title={t.home.engine} action={<Badge tone={paused.value ? "idle" : ready?.status === "True" ? "good" : ready?.status === "Unknown" ? "busy" : "idle"} title={ready?.message}>{ready?.reason ?? t.home.off}</Badge>}>
       <Facts>
         <Fact name={t.home.engineName}>{app.value?.spec?.containerEngine?.name ?? "–"}</Fact>
         <Fact name={t.home.driver}>{app.value?.status?.virtualMachineType || "–"}</Fact>
@@ -134,7 +154,7 @@ function EngineCard() {
         <Fact name={t.home.images}><a href={link("images")}>{images.length}</a></Fact>
         <Fact name={t.home.volumes}><a href={link("volumes")}>{volumes.length}</a></Fact>
       </Facts>
-      {ready?.status === "True" && <Reclaimable count={containers.length + images.length + volumes.length} />}
+      {ready?.status === "True" && !paused.value && <Reclaimable count={containers.length + images.length + volumes.length} />}
     </Card>
   );
 }

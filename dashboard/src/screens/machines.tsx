@@ -3,7 +3,7 @@
 
 import { annotate, mergePatch, remove, resources } from "../api/kube.ts";
 import { stores, namespace } from "../api/stores.ts";
-import { condition, keyOf } from "../api/objects.ts";
+import { condition, isTrue, keyOf } from "../api/objects.ts";
 import { session } from "../api/session.ts";
 import { restartMachine, setMachineRunning } from "../api/requests.ts";
 import type { LimaVM } from "../api/types.ts";
@@ -22,6 +22,7 @@ export function Machines() {
 
 function toneOf(machine: LimaVM): Tone {
   if (condition(machine, "Degraded")?.status === "True") return "warn";
+  if (isTrue(machine, "Paused")) return "idle";
   const running = condition(machine, "Running");
   if (running?.status === "True") return "good";
   if (machine.status?.failure || /Failed$/.test(running?.reason ?? "")) return "bad";
@@ -30,7 +31,9 @@ function toneOf(machine: LimaVM): Tone {
 
 export function StateOf({ machine }: { machine: LimaVM }) {
   const running = condition(machine, "Running") ?? condition(machine, "Created");
-  return <Badge tone={toneOf(machine)} title={condition(machine, "Degraded")?.message ?? running?.message}>{condition(machine, "Degraded")?.reason ?? running?.reason ?? "–"}</Badge>;
+  const degraded = isTrue(machine, "Degraded") ? condition(machine, "Degraded") : undefined;
+  const pause = isTrue(machine, "Paused") ? condition(machine, "Paused") : undefined;
+  return <Badge tone={toneOf(machine)} title={(degraded ?? pause ?? running)?.message}>{degraded?.reason ?? (pause && t.health.paused) ?? running?.reason ?? "–"}</Badge>;
 }
 
 export const isOfApp = (machine: LimaVM) => machine.metadata.name === "rd" && machine.metadata.namespace === namespace.value;

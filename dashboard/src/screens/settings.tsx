@@ -9,7 +9,7 @@ import { isTrue } from "../api/objects.ts";
 import { ApiError, session } from "../api/session.ts";
 import type { App } from "../api/types.ts";
 import { age, matches, memory, quantity } from "../format.ts";
-import { changesOf, merged, nested, show, valueAt, type Change } from "../history.ts";
+import { changesOf, locksOf, merged, nested, show, valueAt, type Change, type Lock } from "../history.ts";
 import { differences, fromText, readable, restarts, settingsOf, specSchema, toText, type Schema, type Setting } from "../schema.ts";
 import { t } from "../texts.ts";
 import { Button, Card, Empty, Problem, Spinner } from "../ui/controls.tsx";
@@ -41,6 +41,9 @@ export function Settings() {
 
 function Form({ current, settings }: { current: App; settings: readonly Setting[] }) {
   const changes = changesOf(useList(stores.history)[0]);
+  const profile = useList(stores.profile)[0];
+  const locks = locksOf(profile);
+  const broken = profile?.data?.["problems"];
   const [texts, setTexts] = useState<Readonly<Record<string, string>>>({});
   const [checked, setChecked] = useState<Checked>(UNCHECKED);
   const [filter, setFilter] = useState("");
@@ -100,12 +103,13 @@ function Form({ current, settings }: { current: App; settings: readonly Setting[
         <span class="count" aria-live="polite">{filter && t.filtered(found.length, settings.length)}</span>
       </div>
       <div class="settings">
+        {broken && <Problem title={t.settings.brokenProfile} error={{ message: broken }} />}
         {found.length === 0 && <p class="none">{t.nothingMatches}</p>}
         {sections.map((section) => (
           <Card key={section} title={titleOf(section)}>
             <div>
               {found.filter((setting) => setting.section === section).map((setting) => (
-                <Row key={setting.path} setting={setting} text={texts[setting.path] ?? stored(setting)} changed={changed.includes(setting)} cause={checked.causes[setting.path]} last={lastChange(changes, setting.path)} disabled={!writes || setting.immutable} onValue={(text) => setTexts({ ...texts, [setting.path]: text })} />
+                <Row key={setting.path} setting={setting} text={texts[setting.path] ?? stored(setting)} changed={changed.includes(setting)} cause={checked.causes[setting.path]} last={lastChange(changes, setting.path)} lock={locks[setting.path]} disabled={!writes || setting.immutable || locks[setting.path] !== undefined} onValue={(text) => setTexts({ ...texts, [setting.path]: text })} />
               ))}
             </div>
           </Card>
@@ -155,11 +159,12 @@ interface RowProps {
   changed: boolean;
   cause: string | undefined;
   last: Change | undefined;
+  lock: Lock | undefined;
   disabled: boolean;
   onValue: (text: string) => void;
 }
 
-function Row({ setting, text, changed, cause, last, disabled, onValue }: RowProps) {
+function Row({ setting, text, changed, cause, last, lock, disabled, onValue }: RowProps) {
   const id = `setting-${setting.path}`;
   const fallback = setting.default === undefined ? "" : t.settings.default(show(setting.default));
   return (
@@ -167,10 +172,11 @@ function Row({ setting, text, changed, cause, last, disabled, onValue }: RowProp
       <div>
         <label class={`setting-name${changed ? " changed" : ""}`} for={id}>
           {setting.path}
-          {setting.immutable && <span title={t.settings.immutable}><Icon name="lock" /></span>}
+          {(setting.immutable || lock) && <span title={lock ? t.settings.lockedBy(lock.source) : t.settings.immutable}><Icon name="lock" /></span>}
         </label>
         <p id={`${id}-text`}>{setting.description}</p>
         <small>{[fallback, limitOf(setting), setting.kind === "lines" && !setting.path.endsWith("authorities") ? t.settings.onePerLine : setting.kind === "json" ? t.settings.json : "", setting.immutable ? t.settings.immutable : ""].filter(Boolean).join(" ")}</small>
+        {lock && <small class="locked">{t.settings.lockedBy(lock.source)} </small>}
         {last && <small> {t.settings.setBy(`${last.user} (${last.manager})`, `${age(last.time, Date.now() / 1000)} ago`)}</small>}
       </div>
       <Input id={id} setting={setting} text={text} disabled={disabled} invalid={cause !== undefined} onValue={onValue} />

@@ -3,7 +3,7 @@
 
 import { useMemo } from "preact/hooks";
 import { download, engine, get, remove, resources, upload } from "../api/kube.ts";
-import { stores } from "../api/stores.ts";
+import { paused, stores } from "../api/stores.ts";
 import { keyOf } from "../api/objects.ts";
 import { session } from "../api/session.ts";
 import type { Container, Volume } from "../api/types.ts";
@@ -73,8 +73,8 @@ function VolumeList() {
   const containers = useList(stores.containers);
   const writes = session.value?.role !== "viewer";
   const users = useMemo(() => usersOf(containers), [containers]);
-  const hasVolumes = volumes.length > 0; // and with them an engine
-  const { value } = useLoad(async () => (hasVolumes ? get<Usage>(engine("usage")).catch(() => undefined) : undefined), volumes.length);
+  const isAnswering = volumes.length > 0 && !paused.value;
+  const { value } = useLoad(async () => (isAnswering ? get<Usage>(engine("usage")).catch(() => undefined) : undefined), volumes.length, isAnswering);
   const sizes = useMemo(() => new Map((value?.volumes?.items ?? []).map((each) => [each.name, each.size])), [value]);
   const columns = useMemo(() => columnsFor(users, sizes, writes), [users, sizes, writes]);
   return (

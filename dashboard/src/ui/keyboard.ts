@@ -17,7 +17,7 @@ export const activeTable: { current: TableKeys | undefined } = { current: undefi
 export const paletteOpen = signal(false);
 export const helpOpen = signal(false);
 
-const SCREENS: Record<string, string> = { h: "home", c: "containers", i: "images", v: "volumes", n: "networks", p: "ports", m: "machines", s: "settings", d: "diagnostics", a: "activity", l: "logs" };
+const SCREENS: Record<string, string> = { h: "home", c: "containers", i: "images", v: "volumes", n: "networks", p: "ports", m: "machines", t: "snapshots", k: "kubernetes", s: "settings", d: "diagnostics", a: "activity", l: "logs" };
 
 let pending = 0; // when "g" was pressed
 

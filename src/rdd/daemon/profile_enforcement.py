@@ -11,6 +11,8 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+import orjson
+
 from rdd.api import errors, names
 from rdd.api.types import Object
 from rdd.apiserver.auth.ceiling import Ceiling
@@ -103,7 +105,15 @@ class ProfileEnforcement:
 
 
 def _copy_of(rules: Rules) -> Object:
-    data = {"file": str(rules.path), "profile": rules.text}
+    locks = {
+        lock.name: {"value": lock.value, "source": f"{rules.path}:{lock.line}"}
+        for lock in rules.locks
+    }
+    data = {
+        "file": str(rules.path),
+        "profile": rules.text,
+        "locks": orjson.dumps(locks).decode(),
+    }
     if isinstance(rules, BrokenProfile):
         data["problems"] = "".join(f"{problem}\n" for problem in rules.problems)
     return {

@@ -117,7 +117,7 @@ async def written(core: Core, request: Request, outcome: Written, fmt: ResponseF
     is_local = resource.from_storage is None and resource.converter is None
     if fmt.is_plain and is_local and not negotiation.is_pretty(request):
         return Response(status, resource.head + outcome.body + b"\n")
-    obj = codec.decode(outcome.body)
+    obj = await offload.run(len(outcome.body), codec.decode, outcome.body)
     meta = obj["metadata"]
     revision = int(meta.get("resourceVersion") or 0)
     if not revision and not fmt.transform:

@@ -9,6 +9,7 @@ the response is the object.
 
 from rdd.api import errors, names
 from rdd.api.types import Object
+from rdd.apiserver import offload
 from rdd.apiserver.admission.chain import DELETE, AdmissionAttributes
 from rdd.apiserver.components import Core
 from rdd.apiserver.http import negotiation, options, responses
@@ -59,7 +60,7 @@ async def remove(
         if entry is None:
             raise quarantine.missing(resource, namespace, name)
         (local,) = await resource.convert_entries([entry])
-        old = resource.object(local)
+        old = await offload.run(len(local.body), resource.object, local)
         _check_preconditions(resource, entry, old, opts)
         attributes = AdmissionAttributes(
             DELETE,

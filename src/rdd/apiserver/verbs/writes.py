@@ -278,7 +278,7 @@ async def replace(write: Write, build: Build, *, may_create: bool = False) -> Wr
                 metadata_of(obj).pop("resourceVersion", None)
             return await insert(write, obj)
         (local,) = await resource.convert_entries([entry])
-        old = resource.object(local)
+        old = await offload.run(len(local.body), resource.object, local)
         obj = await build(entry, old)
         pinned = metadata_of(obj).get("resourceVersion")
         written = await _replace_once(write, entry, old, obj)

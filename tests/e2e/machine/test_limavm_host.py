@@ -2,15 +2,19 @@
 """LimaVMs with a real container engine: lifecycle, crashes, concurrency, bad input."""
 
 import os
+import shutil
 import socket
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.e2e.machine.limavm_parts import MOBY, PLAIN, VmHome
 from tests.e2e.machine.limavm_parts import vm_home as open_vm_home
 from tests.programs import run_program
+
+from rdd.host.processes import identity
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="an engine of its own needs root here"),
@@ -37,6 +41,10 @@ def vm(vm_home: VmHome) -> Iterator[str]:
 
 def is_running(vm_home: VmHome, name: str, container: str = "web") -> bool:
     return bool(vm_home.engine(name).inspect(container)["State"]["Running"])
+
+
+def has_ended(pid: int) -> bool:
+    return identity(pid) is None
 
 
 def started_at(vm_home: VmHome, name: str, container: str = "web") -> str:
@@ -400,3 +408,30 @@ def test_wait_timeout_exits_with_code_4(vm_home: VmHome) -> None:
         vm_home.world.rdd("limavm", "delete", "late")
         owner.close()
         vm_home.socket("late").unlink(missing_ok=True)
+
+
+def test_machine_runs_on_when_the_directory_of_its_daemon_is_removed(
+    rdd_script: Path, kubectl: Path, dockerd_path: Path
+) -> None:
+    """The record of the machine is lost with the database; machine and containers are not."""
+    for own in open_vm_home(rdd_script, kubectl, dockerd_path):
+        engine = own.create("alone", "--start")
+        engine.import_image()
+        engine.run("web")
+        before = (own.agent_pid("alone"), own.driver_pid("alone"), started_at(own, "alone"))
+        daemon = own.world.pid()
+        shutil.rmtree(own.world.instance.dir)
+        own.world.until(partial(has_ended, daemon))
+        assert is_running(own, "alone")
+        own.world.rdd("svc", "start")
+        assert own.world.kubectl("get", "limavms", "-A", "-o", "name") == ""
+        assert is_running(own, "alone")
+        after = (own.agent_pid("alone"), own.driver_pid("alone"), started_at(own, "alone"))
+        assert after == before
+
+        # A new machine of the same name replaces it; the old one is in the trash.
+        own.world.rdd("limavm", "create", "alone", str(own.template("alone")), "--start")
+        assert engine.call("GET", "/containers/json?all=1") == []
+        assert "alone" in own.world.rdd("trash", "ls").out
+        own.world.rdd("limavm", "delete", "alone")
+        own.clean("alone")

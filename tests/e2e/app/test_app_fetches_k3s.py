@@ -12,7 +12,7 @@ import pty
 import sys
 import tarfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -217,3 +217,23 @@ def test_question_on_a_terminal_names_source_and_size(
         assert program.wait() == 0
     os.close(leader)
     assert conditions(world)["KubernetesReady"] == ("True", "Ready")
+
+
+def test_image_built_with_docker_is_in_the_namespace_of_the_cluster_after_an_import(
+    world: World,  # noqa: F811
+    docker: Path,  # noqa: F811
+    tmp_path: Path,
+    real_part: Callable[[str], Path],
+) -> None:
+    ctr = real_part("ctr")
+    (tmp_path / "Dockerfile").write_text('FROM scratch\nCOPY Dockerfile /\nCMD ["/none"]\n')
+    archive = tmp_path / "app.tar"
+    world.rdd("set", "kubernetes.enabled=false")
+    run_docker(world, docker, "build", "-q", "-t", "app:1", str(tmp_path))
+    run_docker(world, docker, "save", "-o", str(archive), "app:1")
+    world.rdd("set", "containerEngine.name=containerd")
+    socket = world.instance.lima_home / "rd" / "sock" / "containerd.sock"
+    cluster = (str(ctr), "--address", str(socket), "--namespace", "k8s.io", "images")
+    world.rdd("shell", *cluster, "import", str(archive))
+    listed = world.rdd("shell", *cluster, "ls", "-q").out.split()
+    assert listed == ["docker.io/library/app:1"]

@@ -10,6 +10,8 @@ user's ssh configuration is never read.
 import asyncio
 import os
 import re
+import socket
+import struct
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
@@ -215,6 +217,21 @@ class ControlMaster:
     async def _control(self, request: str, *words: str) -> CommandResult:
         command = [*self.target.arguments(ControlMaster="no"), "-O", request, *words]
         return await _finish([*command, self.target.address], "", timeout_s=10)
+
+
+def master_pid(control: Path) -> int:
+    """Return the process that listens on a control socket, even a stopped one. Raises HostError.
+
+    ssh itself could be asked, but a stopped one does not answer.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(str(control))
+            peer = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        except OSError as error:
+            raise HostError.from_os(f'connect to "{control}"', error) from error
+    pid: int = struct.unpack("3i", peer)[0]
+    return pid
 
 
 def public_keys(home: Path, lima_home: Path, *, load_user_keys: bool) -> list[str]:

@@ -108,7 +108,9 @@ class World:
         done = await asyncio.to_thread(
             run_program, shell.argv, input=stdin, env=shell.env, timeout=timeout_s
         )
-        assert done.returncode == 0, f"{command}: {done.stderr}{done.stdout}"
+        assert done.returncode == 0, (
+            f"{command}: {done.returncode} {done.stderr}{done.stdout}{self.logs(name)}"
+        )
         return done.stdout.strip()
 
     async def kill(self, process: Identity | None) -> None:

@@ -7,7 +7,7 @@ command line, where no agent runs: it probes whether the driver works on this ho
 new machines, opens shells and cleans up after a dead driver. `catalog.provider` returns it.
 
 Every method of `Driver` and `DriverProvider` is mandatory. Optional capabilities are small
-protocols of their own (`Suspendable`, `Pausable`, `PublishesPorts`, `HasLiveness`, `AgentDriven`,
+protocols of their own (`Suspendable`, `HasPausing`, `PublishesPorts`, `HasLiveness`, `AgentDriven`,
 `ExternalAgent`, `HasStorage`, `KubernetesSupport`, `LimitsSupport`); callers detect them with
 `isinstance`.
 
@@ -307,9 +307,8 @@ class Suspendable(Protocol):
         """
 
 
-@runtime_checkable
 class Pausable(Protocol):
-    """Capability of a `Driver`: it observes the clients of its machine and can pause it."""
+    """Observes the clients of a machine, and can pause it."""
 
     def idle_problem(self, action: "IdleAction") -> str:
         """Return why idle detection or `action` is impossible here; empty if it is possible."""
@@ -338,6 +337,15 @@ class Pausable(Protocol):
 
     async def resume(self) -> None:
         """Let everything run again; a no-op if it does. Raises HostError."""
+
+
+@runtime_checkable
+class HasPausing(Protocol):
+    """Capability of a `Driver`: its machines may be pausable."""
+
+    @property
+    def pausing(self) -> Pausable | str:
+        """Idle detection of the machine, or why there is none."""
 
 
 @dataclass(frozen=True, slots=True)

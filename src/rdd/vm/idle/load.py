@@ -10,9 +10,6 @@ from dataclasses import dataclass
 
 from rdd.vm.idle.settings import IdleSettings
 
-KEEP_AWAKE = "rdd.io/keep-awake"
-"""The label of a container whose machine is never idle while it runs."""
-
 
 @dataclass(frozen=True, slots=True)
 class ContainerLoad:

@@ -27,7 +27,7 @@ from pathlib import Path
 
 from rdd.host.errors import HostError
 from rdd.vm.agent.events import AgentLog, now
-from rdd.vm.drivers.protocol import Driver, Pausable
+from rdd.vm.drivers.protocol import Driver, HasPausing, Pausable
 from rdd.vm.idle.activity import Activity, PauseState
 from rdd.vm.idle.load import busy_containers
 from rdd.vm.idle.report import IdleReport, PauseRecord
@@ -52,7 +52,10 @@ class IdleMonitor:
         report: Callable[[IdleReport], None],
         log: AgentLog,
     ) -> None:
-        self._driver = driver
+        problem = f"the {driver.name} driver cannot detect that a machine is idle"
+        found = driver.pausing if isinstance(driver, HasPausing) else problem
+        self._machine: Pausable | None = None if isinstance(found, str) else found
+        self._problem = found if isinstance(found, str) else ""
         self._settings_file = settings_file
         self._record_file = record_file
         self._write_report = report
@@ -66,14 +69,14 @@ class IdleMonitor:
 
     async def attach(self) -> None:
         """Observe the clients of a machine that has been started or adopted."""
-        if isinstance(self._driver, Pausable):
-            await self._driver.observe(self._activity, is_needed=False)
+        if self._machine is not None:
+            await self._machine.observe(self._activity, is_needed=False)
 
     async def recover(self) -> None:
         """Wake a machine that an earlier agent left paused. Raises HostError."""
         record = PauseRecord.read(self._record_file)
-        if isinstance(self._driver, Pausable):
-            await self._driver.resume()
+        if self._machine is not None:
+            await self._machine.resume()
         if record is not None:
             self._log.write("info", f"Woke the machine, which was paused since {record.since}")
             self._report = replace(self._report, woken_at=now(), cause="a new host agent")
@@ -95,8 +98,8 @@ class IdleMonitor:
                 self._changed.clear()
                 settings = IdleSettings.read(self._settings_file)
                 action, problem = self._action(settings)
-                if isinstance(self._driver, Pausable):
-                    await self._driver.observe(self._activity, is_needed=action != "none")
+                if self._machine is not None:
+                    await self._machine.observe(self._activity, is_needed=action != "none")
                 self._activity.last_s = asyncio.get_running_loop().time()
                 self._set(
                     action=action if settings.action != "none" else "",
@@ -114,11 +117,11 @@ class IdleMonitor:
         wanted = settings.action
         if wanted == "none":
             return wanted, ""
-        if not isinstance(self._driver, Pausable):
-            return "none", f"the {self._driver.name} driver cannot detect that a machine is idle"
-        if problem := self._driver.idle_problem(wanted):
+        if self._machine is None:
+            return "none", self._problem
+        if problem := self._machine.idle_problem(wanted):
             return "none", problem
-        if wanted == "suspend" and (problem := self._driver.suspend_problem()):
+        if wanted == "suspend" and (problem := self._machine.suspend_problem()):
             return "pause", f"{problem}; it is paused instead"
         return wanted, ""
 
@@ -180,14 +183,14 @@ class IdleMonitor:
 
     async def _busy_container(self, settings: IdleSettings, window_s: float) -> str | None:
         """Measure; return a busy container, "" if there is none, None after an activity."""
-        assert isinstance(self._driver, Pausable)
+        assert self._machine is not None
         loop, last_s = asyncio.get_running_loop(), self._activity.last_s
-        before, began_s = await self._driver.loads(), loop.time()
+        before, began_s = await self._machine.loads(), loop.time()
         await asyncio.sleep(window_s)
-        after, elapsed_s = await self._driver.loads(), loop.time() - began_s
+        after, elapsed_s = await self._machine.loads(), loop.time() - began_s
         busy = busy_containers(before, after, elapsed_s=elapsed_s, settings=settings)
         if not busy:
-            busy = [*await self._driver.kept_awake()]
+            busy = [*await self._machine.kept_awake()]
         if self._activity.is_busy or self._activity.last_s != last_s:
             return None
         if elapsed_s - window_s > _LATE_S:
@@ -199,7 +202,7 @@ class IdleMonitor:
 
     async def _pause(self, cause: str) -> None:
         """Pause the machine until something wakes it up."""
-        assert isinstance(self._driver, Pausable)
+        assert self._machine is not None
         woken = self._expect_activity()
         since = now()
         try:
@@ -209,7 +212,7 @@ class IdleMonitor:
             self._set(
                 paused_since=since, cause=cause, awake_because="", woken_at="", has_failed=False
             )
-            await asyncio.shield(asyncio.ensure_future(self._driver.pause()))
+            await asyncio.shield(asyncio.ensure_future(self._machine.pause()))
         except HostError as error:
             await self._resume("a failed pause")
             self._set(awake_because=f"it could not be paused: {error}", has_failed=True)
@@ -242,10 +245,10 @@ class IdleMonitor:
         self._activity.wake = None
         if not self._is_paused:
             return
-        assert isinstance(self._driver, Pausable)
+        assert self._machine is not None
         for attempt in range(_RESUME_ATTEMPTS):
             try:
-                await self._driver.resume()
+                await self._machine.resume()
                 break
             except HostError as error:
                 self._log.write("error", f"The machine does not wake up: {error}")

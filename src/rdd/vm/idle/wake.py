@@ -9,12 +9,17 @@ WAKE_S = 30.0
 
 
 async def wake(directory: InstanceDirectory) -> None:
-    """Wake a machine, and return when it runs; a no-op if it is not paused. Raises HostError."""
-    if not directory.paused.exists():
+    """Wake a machine, and return when it runs; its idle time starts again. Raises HostError.
+
+    A no-op without idle detection.
+    """
+    if not (directory.paused.exists() or directory.idle_settings.exists()):
         return
     try:
         await client.wake(directory.ha_sock, timeout_s=WAKE_S)
     except client.NoAnswer as error:
+        if not directory.paused.exists():
+            return
         raise HostError(
             f'machine "{directory.name}" is paused, and its host agent does not wake it up: {error}'
         ) from error

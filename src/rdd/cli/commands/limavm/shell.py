@@ -80,7 +80,7 @@ def shell_command(
                 f"instance {quote(name)} is not running (status: {status}), "
                 f"run `rdd limavm start {name}` to start it"
             )
-        if directory.paused.exists():
+        if directory.paused.exists() or directory.idle_settings.exists():
             import asyncio
 
             from rdd.vm.idle.wake import wake

@@ -38,6 +38,7 @@ from rdd.vm.drivers.protocol import (
     LivenessProbe,
     MachineLifecycle,
     NotForwarded,
+    Pausable,
     PortPublisher,
     Requirement,
     RequirementPhase,
@@ -51,10 +52,7 @@ from rdd.vm.forwarding.sockets import (
     listen_unix,
 )
 from rdd.vm.forwarding.streams import StreamRelay
-from rdd.vm.idle.activity import Activity
 from rdd.vm.idle.connections import PortObserver
-from rdd.vm.idle.load import Loads
-from rdd.vm.idle.settings import IdleAction
 from rdd.vm.problem import ADDRESS_IN_USE, ENGINE_HUNG
 from rdd.vm.process_files import write_pid_file
 
@@ -86,7 +84,7 @@ class HostEngine(MachineLifecycle, Protocol):
 
 
 class HostDriver:
-    """Implements `Driver` and `Pausable`."""
+    """Implements `Driver` and `HasPausing`."""
 
     def __init__(self, context: DriverContext) -> None:
         environment = with_engine(context.environment, context.template)
@@ -96,7 +94,6 @@ class HostDriver:
         self._engine: HostEngine | None = self._make_engine()
         self._idle_problem = unobservable(self._engine_name)
         self._idle = None if self._idle_problem else HostIdle(context, self._paths)
-        self._activity: Activity | None = None
         self._relays: dict[Forward, StreamRelay | DatagramRelay] = {}
         self._port = _reserve_port(context.template.ssh.local_port)
 
@@ -227,35 +224,9 @@ class HostDriver:
         if self._engine is not None:
             await self._engine.serve_publications(publisher)
 
-    # -- idle detection
-
-    def idle_problem(self, action: IdleAction) -> str:
-        return self._idle_problem if self._idle is None else self._idle.problem(action)
-
-    def suspend_problem(self) -> str:
-        return "the driver host has no guest whose memory could be saved"
-
-    async def observe(self, activity: Activity, *, is_needed: bool) -> None:
-        self._activity = activity
-        if self._idle is not None:
-            await self._idle.observe(activity, is_needed=is_needed)
-
-    async def loads(self) -> Loads:
-        assert self._idle is not None
-        return await self._idle.loads()
-
-    async def kept_awake(self) -> Sequence[str]:
-        assert self._idle is not None
-        return await self._idle.kept_awake()
-
-    async def pause(self) -> None:
-        assert self._idle is not None
-        await self._idle.pause()
-
-    async def resume(self) -> None:
-        if self._idle is not None:
-            self._idle.resume()
-        await asyncio.sleep(0)
+    @property
+    def pausing(self) -> Pausable | str:
+        return self._idle or self._idle_problem
 
     # -- forwards
 
@@ -283,7 +254,8 @@ class HostDriver:
 
     def _relay(self, forward: Forward) -> StreamRelay | DatagramRelay:
         dial = self._engine.dial if self._engine is not None else _dial_host
-        activity, address = self._activity, str(forward.host)
+        activity = self._idle.activity if self._idle is not None else None
+        address = str(forward.host)
         if forward.host.socket:
             path = Path(forward.host.socket)
             _make_parent(path)

@@ -34,7 +34,9 @@ from rdd.vm.drivers.protocol import (
 from rdd.vm.drivers.qemu import arguments, disks, files, mounts, suspension
 from rdd.vm.drivers.qemu import listeners as listening
 from rdd.vm.drivers.qemu.accelerator import CACHE_FILE, choose, cpu_model
+from rdd.vm.drivers.qemu.clock import GuestClock
 from rdd.vm.drivers.qemu.guest_connection import GuestConnection
+from rdd.vm.drivers.qemu.idle import GuestIdle
 from rdd.vm.drivers.qemu.programs import system_program, version
 from rdd.vm.drivers.qemu.qmp import Qmp, QmpError, QmpEvent
 from rdd.vm.drivers.qemu.requirements import GuestRequirements
@@ -84,6 +86,13 @@ class QemuDriver:
             log=self._path / ssh.LOG,
             record=lambda forwards: self._save(replace(self._state, forwards=forwards)),
             warn=context.warn,
+        )
+        self._clock = GuestClock(self._connection, warn=context.warn)
+        self.pausing = GuestIdle(
+            context,
+            self._connection,
+            qmp=lambda: self._qmp,
+            continued=self._continued,
         )
         self._sshfs = mounts.SshfsMounts(
             self._connection,
@@ -282,6 +291,7 @@ class QemuDriver:
         self._process = process
         self._state = previous
         self._qmp = await self._connect(_CONNECT_S)
+        await self.pausing.resume()  # a stopped ssh cannot be adopted
         await self._connection.adopt(previous.forwards)
         return True
 
@@ -311,6 +321,7 @@ class QemuDriver:
 
     async def stop(self, *, grace_s: float) -> None:
         process = self._process
+        self._clock.close()
         await self._connection.stop_reconnecting()  # the loss of the connection is expected now
         if process is not None and is_alive(process) and grace_s > 0:
             with suppress(HostError):
@@ -318,6 +329,7 @@ class QemuDriver:
                     await self._qmp.execute("system_powerdown", timeout_s=min(5.0, grace_s))
                     await ended_within(process, grace_s)
         with suppress(HostError):
+            await self.pausing.close()
             await self._connection.close()
         await self._end_emulator()
         await cleanup(self._directory)
@@ -373,6 +385,7 @@ class QemuDriver:
 
     async def detach(self) -> None:
         """Leave emulator and connection running for another agent."""
+        await self.pausing.close()
         await self._connection.detach()
         if self._qmp is not None:
             await self._qmp.close()
@@ -398,28 +411,23 @@ class QemuDriver:
     async def _after_ssh(self) -> None:
         if self._is_resumed:
             self._is_resumed = False
-            await self._set_clock(0)
-
-    async def _set_clock(self, ahead_s: float) -> None:
-        """Set the guest's clock to the time of this host."""
-        import time
-
-        if abs(ahead_s) > 0:
-            self._context.warn(f"the guest's clock was {ahead_s:+.0f} s off and is set")
-        now = time.time()
-        with suppress(ssh.SshError):
-            await self._connection.run(f"sudo -n date -u -s @{now:.0f}")
+            await self._clock.set()
 
     async def listeners(self) -> AsyncIterator[frozenset[Listener]]:
         command = self._connection.target.command(listening.LOOP, ControlMaster="no")
         watching = listening.watch(
-            command, on_drift=self._set_clock, on_line=self._record_sign_of_life
+            command, on_drift=self._clock.drifted, on_line=self._record_sign_of_life
         )
         async for found in watching:
             yield found
 
     def _record_sign_of_life(self) -> None:
         self._last_sign = asyncio.get_running_loop().time()
+        self._clock.sign_of_life()
+
+    def _continued(self) -> None:
+        self._record_sign_of_life()  # a pause is no silence
+        self._clock.set_soon()
 
     @property
     def liveness(self) -> LivenessProbe | None:
@@ -431,10 +439,10 @@ class QemuDriver:
             raise Unmet(f"the guest has been silent for {silent_s:.0f} s")
 
     async def open_forward(self, forward: Forward) -> None:
-        await self._connection.open_forward(forward)
+        await self.pausing.open_forward(forward)
 
     async def close_forward(self, forward: Forward) -> None:
-        await self._connection.close_forward(forward)
+        await self.pausing.close_forward(forward)
 
     # -- state
 

@@ -72,7 +72,7 @@ class GuestConnection:
                 f"{forward.protocol} is not forwarded by the qemu driver", permanent=True
             )
         if not forward.reverse:
-            _check_free(forward.host)
+            check_free(forward.host)
         spec = (specification(forward), forward.reverse)
         try:
             await self._master.open_forward(spec[0], reverse=spec[1])
@@ -158,7 +158,7 @@ def _address(endpoint: Endpoint, *, is_target: bool = False) -> str:
     return str(Endpoint(ip=ip, port=endpoint.port))
 
 
-def _check_free(endpoint: Endpoint) -> None:
+def check_free(endpoint: Endpoint) -> None:
     """Raise ForwardError if ssh cannot listen on an endpoint."""
     try:
         if endpoint.socket:

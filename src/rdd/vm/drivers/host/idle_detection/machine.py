@@ -13,11 +13,12 @@ from pathlib import Path
 from rdd.host.cgroups import Layout
 from rdd.host.errors import HostError
 from rdd.vm.drivers.host.idle_detection.client_socket import ClientSocket
-from rdd.vm.drivers.host.idle_detection.pause import MachinePause, labelled
+from rdd.vm.drivers.host.idle_detection.pause import MachinePause
 from rdd.vm.drivers.host.paths import MachinePaths
 from rdd.vm.drivers.host.services import DOCKER_SOCKET, docker_sockets
 from rdd.vm.drivers.protocol import DriverContext
 from rdd.vm.idle.activity import Activity
+from rdd.vm.idle.labels import labelled
 from rdd.vm.idle.load import Loads
 from rdd.vm.idle.settings import IdleAction
 from rdd.vm.process_files import live_process
@@ -35,16 +36,19 @@ def unobservable(engine: str) -> str:
 
 
 class HostIdle:
-    """The part of `Pausable` for dockerd as root."""
+    """Implements `Pausable` for dockerd as root."""
 
     def __init__(self, context: DriverContext, paths: MachinePaths) -> None:
         self._paths = paths
         self._pause = MachinePause(Layout.read(context.environment), paths.cgroup)
+        self.activity: Activity | None = None
         self._sockets = [ClientSocket(path) for path in docker_sockets(context.template)]
 
-    def problem(self, action: IdleAction) -> str:
-        """Return why an action is impossible; empty if it is possible."""
+    def idle_problem(self, action: IdleAction) -> str:
         return "" if action == "stop" else self._pause.problem
+
+    def suspend_problem(self) -> str:
+        return "the driver host has no guest whose memory could be saved"
 
     def restore(self) -> None:
         """Revert what a former agent changed. Raises HostError."""
@@ -53,6 +57,7 @@ class HostIdle:
             docker_socket.link_own(self._inner_socket)
 
     async def observe(self, activity: Activity, *, is_needed: bool) -> None:
+        self.activity = activity
         for docker_socket in self._sockets:
             docker_socket.link_own(self._inner_socket)
             if is_needed:
@@ -73,9 +78,9 @@ class HostIdle:
     async def pause(self) -> None:
         await asyncio.to_thread(self._pause.freeze)
 
-    def resume(self) -> None:
-        """Thaw the machine at once: a thread would cost more time. Raises HostError."""
-        self._pause.thaw()
+    async def resume(self) -> None:
+        self._pause.thaw()  # at once: a thread would cost more time
+        await asyncio.sleep(0)
 
     async def close(self, *, is_final: bool) -> None:
         for docker_socket in self._sockets:

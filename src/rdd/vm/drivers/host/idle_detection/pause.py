@@ -5,15 +5,11 @@ Nothing that the machine's processes hold is lost: the kernel accepts connection
 clients send until the group is thawed.
 """
 
-import json
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from rdd.host.cgroups import Freezer, Layout, container_groups, cpu_seconds
-from rdd.host.errors import HostError
-from rdd.vm.drivers.host import docker_api
-from rdd.vm.idle.load import KEEP_AWAKE, ContainerLoad, Loads
+from rdd.vm.idle.load import ContainerLoad, Loads
 
 
 class MachinePause:
@@ -62,19 +58,3 @@ def network_bytes(table: str) -> int:
             words = numbers.split()
             total += int(words[0]) + int(words[8])
     return total
-
-
-async def labelled(docker_socket: Path) -> Sequence[str]:
-    """Return the running containers that keep the machine awake. Raises HostError."""
-    filters = docker_api.quoted({"label": [KEEP_AWAKE], "status": ["running"]})
-    try:
-        found = json.loads(
-            await docker_api.get(docker_socket, f"/containers/json?filters={filters}")
-        )
-        return [
-            f"container {item['Id'][:12]} has the label {KEEP_AWAKE}"
-            for item in found
-            if str(item["Labels"][KEEP_AWAKE]).lower() != "false"
-        ]
-    except (OSError, ValueError, LookupError, TypeError, docker_api.BadAnswer) as error:
-        raise HostError(f"the engine does not list its containers: {error}") from error

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Snapshot: a saved state of the App or of a machine."""
+"""Snapshot: a saved state of the App, of a machine or of a namespace."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -14,11 +14,11 @@ from rdd.kinds.struct import UNSET, Struct, field
 class SnapshotScope(Struct):
     """What a snapshot saves."""
 
-    kind: Literal["App", "LimaVM"] = field(
+    kind: Literal["App", "LimaVM", "Namespace"] = field(
         "App: its settings and its machine with containers, images and volumes. LimaVM: one "
-        "machine."
+        "machine. Namespace: the objects of a namespace."
     )
-    name: str = field("Name of the LimaVM.", default=UNSET)
+    name: str = field("Name of the LimaVM or the namespace.", default=UNSET)
     namespace: str = field("Namespace of the LimaVM; found by its name without one.", default=UNSET)
 
 
@@ -30,8 +30,8 @@ class SnapshotSpec(Struct):
         schema=constraints.rules(
             ("self == oldSelf", "the scope of a snapshot cannot change; create another one"),
             (
-                "(self.kind == 'LimaVM') == (has(self.name) && self.name != '')",
-                "a name is required for LimaVM, and for nothing else",
+                "(self.kind != 'App') == (has(self.name) && self.name != '')",
+                "a name is required for LimaVM and Namespace, and for nothing else",
             ),
             (
                 "self.kind == 'LimaVM' || !has(self.__namespace__)",

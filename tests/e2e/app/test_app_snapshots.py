@@ -112,3 +112,48 @@ def test_volume_and_settings_are_moved_as_files(world: World, tmp_path: Path) ->
     (tmp_path / "other.yaml").write_text("kind: ConfigMap\n")
     refused = world.try_rdd("settings", "import", str(tmp_path / "other.yaml"))
     assert "expected an App" in refused.last[1]
+
+
+def test_namespace_is_restored_with_its_owners(world: World, tmp_path: Path) -> None:
+    world.rdd("service", "start")
+    world.kubectl("create", "namespace", "team")
+    world.kubectl("create", "configmap", "owner", "-n", "team", "--from-literal=a=1")
+    uid = world.kubectl("get", "cm", "owner", "-n", "team", "-o", "jsonpath={.metadata.uid}")
+    child = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": "child",
+            "namespace": "team",
+            "ownerReferences": [
+                {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid}
+            ],
+        },
+    }
+    (tmp_path / "child.json").write_text(json.dumps(child))
+    world.kubectl("apply", "-f", str(tmp_path / "child.json"))
+    world.rdd("snapshot", "create", "team", "--scope", "namespace/team")
+    world.kubectl("delete", "cm", "owner", "-n", "team")
+    world.kubectl("create", "configmap", "later", "-n", "team")
+
+    world.rdd("snapshot", "restore", "team")
+    world.rdd("snapshot", "restore", "team", "--as", "copy")
+    for namespace in ("team", "copy"):
+        get = ("get", "-n", namespace, "-o")
+        new = world.kubectl(*get, "jsonpath={.metadata.uid}", "cm", "owner")
+        assert new != uid
+        owner = world.kubectl(
+            *get, "jsonpath={.metadata.ownerReferences[0].uid}", "secret", "child"
+        )
+        assert owner == new
+    assert (
+        world.kubectl("get", "cm", "later", "-n", "team", "-o", "name").strip() == "configmap/later"
+    )
+
+    world.kubectl("patch", "cm", "owner", "-n", "team", "-p", '{"immutable":true,"data":{"a":"2"}}')
+    refused = world.try_rdd("snapshot", "restore", "team")
+    assert "immutable" in refused.last[1]
+    assert world.kubectl("get", "cm", "owner", "-n", "team", "-o", "jsonpath={.data.a}") == "2"
+    missing = world.try_rdd("snapshot", "create", "none", "--scope", "namespace/none")
+    assert 'there is no namespace "none"' in missing.last[1]
+    assert [one["name"] for one in snapshots(world)] == ["team"]

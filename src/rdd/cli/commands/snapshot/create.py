@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd snapshot create`: save the App or a machine."""
+"""`rdd snapshot create`: save the App, a machine or a namespace."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ from rdd.cli.framework.types import Call
 if TYPE_CHECKING:
     from rdd.vm.instance_dir import InstanceDirectory
 
-_SCOPES = "app and limavm/NAME"
+_SCOPES = "app, limavm/NAME and namespace/NAME"
 
 
 def run(call: Call) -> int:
@@ -50,8 +50,8 @@ def run(call: Call) -> int:
 
 def _scope(text: str) -> Object:
     kind, _, name = text.partition("/")
-    kinds = {"app": "App", "limavm": "LimaVM"}
-    if kind not in kinds or bool(name) is not (kind == "limavm"):
+    kinds = {"app": "App", "limavm": "LimaVM", "namespace": "Namespace"}
+    if kind not in kinds or bool(name) is (kind == "app"):
         raise CommandError(f"--scope: {quote(text)} is no scope: allowed are {_SCOPES}")
     return {"kind": kinds[kind], **({"name": name} if name else {})}
 

@@ -34,7 +34,8 @@ def run(call: Call) -> int:
             if not call.flags.truth("wait"):
                 return 0
             done = snapshots.wait_restored(call, connection, found, request, progress)
-            machines = [new_name] if new_name else found["status"].get("machines") or ()
+            saved = found["status"].get("machines") or ()
+            machines = [new_name] if new_name and saved else saved
             wait_continued(call, connection, machines, progress)
     call.log.info(f"snapshot {quote(name)}: {done}")
     return 0
@@ -51,6 +52,9 @@ def _patch(connection: "Connection", name: str, change: Object) -> Object:
 
 def _effect(found: Object, new_name: str) -> str:
     scope, method = found["spec"]["scope"], (found.get("status") or {}).get("method", "")
+    if scope["kind"] == "Namespace":
+        name = quote(new_name or scope.get("name", ""))
+        return f"This replaces the saved objects of the namespace {name}; others are kept."
     if new_name:
         return f"This creates the machine {quote(new_name)}."
     what = {

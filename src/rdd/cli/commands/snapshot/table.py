@@ -8,7 +8,7 @@ _TIMEOUT = Flag("timeout", "maximum time to wait; 0 means no limit", "duration",
 
 SNAPSHOT = Group(
     "snapshot",
-    "Save and restore the App and machines",
+    "Save and restore the App, machines and namespaces",
     (
         Command(
             "create",
@@ -19,7 +19,7 @@ SNAPSHOT = Group(
             flags=(
                 Flag(
                     "scope",
-                    "what is saved: app (settings and machine) or limavm/NAME",
+                    "what is saved: app (settings and machine), limavm/NAME or namespace/NAME",
                     default="app",
                 ),
                 Flag("description", "what it is for"),
@@ -67,7 +67,7 @@ SNAPSHOT = Group(
             usage="NAME",
             completes="snapshots",
             flags=(
-                Flag("as", "create a machine of this name from it instead"),
+                Flag("as", "create a machine or a namespace of this name from it instead"),
                 WAIT,
                 _TIMEOUT,
                 YES,

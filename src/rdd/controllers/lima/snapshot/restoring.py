@@ -11,12 +11,15 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+import orjson
+
 from rdd.api import errors, names
 from rdd.api.mergepatch import create_merge_patch
 from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS
 from rdd.controllers.environment import ControllerEnvironment
 from rdd.controllers.lima.limavm.templates import copy_name
+from rdd.controllers.lima.snapshot import objects
 from rdd.controllers.lima.snapshot.holds import Holds, holder_of
 from rdd.controllers.lima.snapshot.saving import default_mode
 from rdd.host.errors import HostError
@@ -28,7 +31,7 @@ from rdd.vm.instance_dir import InstanceStatus, InvalidName, LimaHome, check_nam
 from rdd.vm.machine_trash import MachineTrash
 from rdd.vm.snapshots import machine
 from rdd.vm.snapshots.manifest import MachineRecord
-from rdd.vm.snapshots.store import StoredSnapshot
+from rdd.vm.snapshots.store import OBJECTS_FILE, StoredSnapshot
 
 log = logging.getLogger("rdd.snapshot")
 
@@ -56,6 +59,8 @@ class Restoring:
         changed.
         """
         kind = stored.manifest.scope.get("kind", "")
+        if kind == "Namespace":
+            return await self._restore_namespace(stored, new_name)
         if new_name:
             return await self._create_machine(stored, _only_machine(stored), new_name)
         if kind == "App":
@@ -90,6 +95,15 @@ class Restoring:
         progress("Restoring the settings", 0, 0)
         await self._client.patch(_APPS, names.APP_NAME, patch)
         return "the settings and the machine have been restored"
+
+    async def _restore_namespace(self, stored: StoredSnapshot, new_name: str) -> str:
+        try:
+            data = await asyncio.to_thread((stored.path / OBJECTS_FILE).read_bytes)
+            saved = orjson.loads(data)
+        except (OSError, ValueError) as error:
+            raise HostError(f'"{stored.path}" is damaged: {error}') from error
+        name = new_name or stored.manifest.scope.get("name", "")
+        return await objects.write(self._client, name, saved)
 
     async def _restore_machine(self, stored: StoredSnapshot, progress: Progress) -> str:
         name = _only_machine(stored)

@@ -8,13 +8,17 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
 
+import orjson
+
 from rdd.api import errors, names
 from rdd.api.types import Object
 from rdd.base.sizes import binary
 from rdd.client.resources import CONFIG_MAPS
 from rdd.controllers.environment import ControllerEnvironment
+from rdd.controllers.lima.snapshot import objects
 from rdd.controllers.lima.snapshot.holds import Holds, holder_of
 from rdd.host.errors import HostError
+from rdd.host.files import write_atomically
 from rdd.host.usage.disk import usage
 from rdd.kinds.app import App
 from rdd.kinds.limavm import TEMPLATE_KEY, LimaVM
@@ -24,7 +28,7 @@ from rdd.vm.drivers.host.state import HostMachineState
 from rdd.vm.instance_dir import InstanceDirectory, InstanceStatus, LimaHome
 from rdd.vm.snapshots import machine
 from rdd.vm.snapshots.manifest import MachineRecord, Manifest
-from rdd.vm.snapshots.store import MACHINES_DIR, SnapshotStore, StoredSnapshot
+from rdd.vm.snapshots.store import MACHINES_DIR, OBJECTS_FILE, SnapshotStore, StoredSnapshot
 
 _QEMU_TAG_PREFIX: Final = "snapshot-"
 Progress = Callable[[str, int, int], None]
@@ -53,6 +57,10 @@ class Saving:
         near = self._home.path if vms else self._instance.dir
         partial = await asyncio.to_thread(self._store.begin, found.metadata.name, near)
         try:
+            if scope.kind == "Namespace":
+                found_objects = await objects.read(self._client, scope.name)
+                text = orjson.dumps(found_objects)
+                await asyncio.to_thread(write_atomically, partial / OBJECTS_FILE, text)
             records = {}
             async with AsyncExitStack() as stack:
                 for vm in vms:

@@ -35,7 +35,7 @@ def write_atomically(
     with _reported(path), _temporary(path, content, mode, durable) as temporary:
         temporary.replace(path)
         if durable:
-            _sync_directory(path.parent)
+            sync_directory(path.parent)
 
 
 def write_new(path: Path, content: str | bytes, *, mode: int = 0o600, durable: bool = True) -> bool:
@@ -46,7 +46,7 @@ def write_new(path: Path, content: str | bytes, *, mode: int = 0o600, durable: b
         except FileExistsError:
             return False
         if durable:
-            _sync_directory(path.parent)
+            sync_directory(path.parent)
         return True
 
 
@@ -96,7 +96,8 @@ def _temporary(path: Path, content: str | bytes, mode: int, durable: bool) -> It
         temporary.unlink(missing_ok=True)
 
 
-def _sync_directory(path: Path) -> None:
+def sync_directory(path: Path) -> None:
+    """Make the names in a directory durable. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -26,7 +26,7 @@ from typing import Any, Final
 from rdd.fetch.digests import Digest
 from rdd.host.directories import make_private_dir
 from rdd.host.errors import HostError
-from rdd.host.files import read_text, write_atomically
+from rdd.host.files import read_text, sync_directory, write_atomically
 from rdd.host.locks import FileLock
 from rdd.toolbox.catalogue import CatalogueFile, Tool, sorted_versions
 
@@ -176,7 +176,7 @@ class Toolbox:
             _remove_tree(target)  # one that has lost a program
             with _reported(f'create "{target}"'):
                 staging.rename(target)
-                _sync(target.parent)
+                sync_directory(target.parent)
         finally:
             _remove_tree(staging)
 
@@ -219,14 +219,6 @@ def _link(target: Path, path: Path) -> None:
     temporary.unlink(missing_ok=True)
     temporary.symlink_to(target)
     temporary.replace(path)
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _remove_tree(path: Path) -> None:

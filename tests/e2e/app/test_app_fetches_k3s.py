@@ -6,12 +6,10 @@ The engine is real, k3s a stand-in (tests/k3s.py) that a local server offers as 
 
 import contextlib
 import hashlib
-import http.server
 import os
 import pty
 import sys
 import tarfile
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -27,6 +25,7 @@ from tests.e2e.app.test_app_host import (  # noqa: F401  # fixtures
 )
 from tests.e2e.service.service_world import World
 from tests.programs import run_program, start_program
+from tests.publisher import Publisher, publishing
 
 from rdd.vm.drivers.kubernetes_files import program_of
 
@@ -38,62 +37,25 @@ PAUSE = "rancher/mirrored-pause:3.6"
 KUBERNETES = ("kubernetes.enabled=true", "kubernetes.version=1.33.7")
 
 
-class Mirror:
-    """A server with the files of publishers below their host names."""
-
-    def __init__(self) -> None:
-        self.files: dict[str, bytes] = {}
-        self.requests: list[str] = []
-        self.url = ""
-
-    def publish(self, program: bytes, images: bytes, *, listed: bytes | None = None) -> None:
-        """Publish a release; `listed` is the program that the checksums are of."""
-        base = f"/github.com/k3s-io/k3s/releases/download/{RELEASE.replace('+', '%2B')}"
-        lines = ""
-        for arch, name in (("amd64", "k3s"), ("arm64", "k3s-arm64")):
-            archive = f"k3s-airgap-images-{arch}.tar.zst"
-            self.files[f"{base}/{name}"] = program
-            self.files[f"{base}/{archive}"] = images
-            lines += f"{hashlib.sha256(listed or program).hexdigest()}  {name}\n"
-            lines += f"{hashlib.sha256(images).hexdigest()}  {archive}\n"
-        for arch in ("amd64", "arm64"):
-            self.files[f"{base}/sha256sum-{arch}.txt"] = lines.encode()
-
-
-@contextlib.contextmanager
-def mirror() -> Iterator[Mirror]:
-    found = Mirror()
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            found.requests.append(f"{self.command} {self.path}")
-            content = found.files.get(self.path)
-            self.send_response(200 if content is not None else 404)
-            self.send_header("Content-Length", str(len(content or b"")))
-            self.end_headers()
-            if self.command == "GET":
-                self.wfile.write(content or b"")
-
-        do_HEAD = do_GET
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    found.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield found
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+def publish(
+    source: Publisher, program: bytes, images: bytes, *, listed: bytes | None = None
+) -> None:
+    """Publish a release; `listed` is the program that the checksums are of."""
+    base = f"https://github.com/k3s-io/k3s/releases/download/{RELEASE.replace('+', '%2B')}"
+    lines = ""
+    for arch, name in (("amd64", "k3s"), ("arm64", "k3s-arm64")):
+        archive = f"k3s-airgap-images-{arch}.tar.zst"
+        source.publish(f"{base}/{name}", program)
+        source.publish(f"{base}/{archive}", images)
+        lines += f"{hashlib.sha256(listed or program).hexdigest()}  {name}\n"
+        lines += f"{hashlib.sha256(images).hexdigest()}  {archive}\n"
+    for arch in ("amd64", "arm64"):
+        source.publish(f"{base}/sha256sum-{arch}.txt", lines.encode())
 
 
 @pytest.fixture(scope="module")
-def source() -> Iterator[Mirror]:
-    with mirror() as found:
+def source() -> Iterator[Publisher]:
+    with publishing() as found:
         yield found
 
 
@@ -106,7 +68,7 @@ def engine_start(world: World) -> int:  # noqa: F811
 def test_without_consent_nothing_is_fetched_and_the_engine_goes_on(
     world: World,  # noqa: F811
     docker: Path,  # noqa: F811
-    source: Mirror,
+    source: Publisher,
 ) -> None:
     world.rdd("set", "running=true", "kubernetes.enabled=false", f"downloads.mirror={source.url}")
     source.requests.clear()
@@ -146,7 +108,7 @@ def images(world: World, docker: Path, tmp_path_factory: pytest.TempPathFactory)
 def test_failure_leaves_the_engine_running_and_names_the_cause(
     world: World,  # noqa: F811
     docker: Path,  # noqa: F811
-    source: Mirror,
+    source: Publisher,
     images: bytes,
     missing: str,
     listed: bytes | None,
@@ -154,7 +116,7 @@ def test_failure_leaves_the_engine_running_and_names_the_cause(
 ) -> None:
     world.rdd("set", "kubernetes.enabled=false")
     world.kubectl("delete", "resources,checkouts", "--all", "-A")
-    source.publish(PROGRAM, images, listed=listed)
+    publish(source, PROGRAM, images, listed=listed)
     source.files = {path: file for path, file in source.files.items() if missing not in path}
     before = engine_start(world)
     done = world.try_rdd("set", "--yes", *KUBERNETES)
@@ -169,12 +131,12 @@ def test_failure_leaves_the_engine_running_and_names_the_cause(
 def test_program_is_fetched_verified_and_run(
     world: World,  # noqa: F811
     docker: Path,  # noqa: F811
-    source: Mirror,
+    source: Publisher,
     images: bytes,
 ) -> None:
     world.rdd("set", "kubernetes.enabled=false")
     world.kubectl("delete", "resources,checkouts", "--all", "-A")
-    source.publish(PROGRAM, images)
+    publish(source, PROGRAM, images)
     world.rdd("set", "--yes", *KUBERNETES)
     assert conditions(world)["KubernetesReady"] == ("True", "Ready")
     path = program_of(RELEASE, world.environment())
@@ -193,7 +155,7 @@ def test_program_is_fetched_verified_and_run(
 
 def test_question_on_a_terminal_names_source_and_size(
     world: World,  # noqa: F811
-    source: Mirror,
+    source: Publisher,
 ) -> None:
     world.rdd("set", "kubernetes.enabled=false")
     world.kubectl("delete", "resources,checkouts", "--all", "-A")

@@ -15,6 +15,7 @@ removing an entry takes nothing from them; whoever uses the path of an entry pin
 """
 
 import contextlib
+import glob
 import hashlib
 import json
 import os
@@ -146,6 +147,12 @@ class Cache:
         with contextlib.suppress(OSError):
             (directory / owner).unlink(missing_ok=True)
             directory.rmdir()
+
+    def unpin_all(self, owner: str) -> None:
+        """Remove all pins of `owner`. Blocking."""
+        for path in (self.root / "pins").glob(f"*/{glob.escape(owner)}"):
+            algorithm, _, hexadecimal = path.parent.name.partition("-")
+            self.unpin(Digest(algorithm, hexadecimal), owner)
 
     def entries(self) -> Iterator[Entry]:
         """Yield all entries. Blocking."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """urlmonitor: a URL is fetched when it is due, and its content kept."""
 
+import errno
 import hashlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,6 +18,7 @@ from rdd.api.types import Object
 from rdd.controllers.resources.controller import urlmonitor
 from rdd.controllers.resources.reasons import MONITOR_REASONS, REASONS
 from rdd.fetch.cache import Cache
+from rdd.host.errors import HostError
 from rdd.kinds.urlmonitor import URLMonitor
 from rdd.runtime import ReasonTable, conditions_of, find_condition, resource_of
 
@@ -55,6 +57,11 @@ async def check_now(world: World, found: Object, **spec: Any) -> Object:
     due = timestamps.text(timestamps.parse(last)[0] + 1)
     await world.client.patch(MONITORS, "list", {"spec": {"nextCheck": due, **spec}})
     return await eventually(world, MONITORS, "list", checked_after(last))
+
+
+def refuse(*_: object) -> None:
+    """Fail like a cache on a read-only file system, which root can write otherwise."""
+    raise HostError.from_os("write", OSError(errno.EROFS, "Read-only file system"))
 
 
 async def test_content_is_kept_and_a_change_of_it_is_recorded(
@@ -98,6 +105,30 @@ async def test_content_that_left_the_cache_is_fetched_again(
         assert again["status"]["lastStatus"] == 200
         assert again["status"]["lastChange"] == first["status"]["lastChange"]
         assert Path(again["status"]["localPath"]).read_bytes() == b"v1\n"  # noqa: ASYNC240
+
+
+async def test_deleted_monitor_leaves_no_pin_although_its_status_has_none(
+    world: World, origin: Origin, tmp_path: Path
+) -> None:
+    async with monitoring(world, tmp_path) as cache:
+        await monitor(world, origin.url)
+        found = await eventually(world, MONITORS, "list", reason_is("Fetched"))
+        status = {"digest": None, "localPath": None}
+        await world.client.patch(MONITORS, "list", {"status": status}, subresource="status")
+        assert [entry.pins for entry in cache.entries()] == [(f"7-{found['metadata']['uid']}",)]
+        await world.client.delete(MONITORS, "list")
+        await gone(world, MONITORS, "list")
+        assert [entry.pins for entry in cache.entries()] == [()]
+
+
+async def test_read_only_cache_is_a_failure(
+    world: World, origin: Origin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Cache, "pin", refuse)
+    async with monitoring(world, tmp_path):
+        await monitor(world, origin.url)
+        found = await eventually(world, MONITORS, "list", reason_is("NotKept"))
+        assert "localPath" not in found["status"]
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from rdd.base.backoff import Backoff
 from rdd.client import Unreachable
 from rdd.controllers.resources.app_network import network_of_app
 from rdd.controllers.resources.reasons import READY, REASONS
+from rdd.controllers.resources.tasks import ObjectTasks
 from rdd.fetch import checkout
 from rdd.fetch.cache import Cache
 from rdd.fetch.digests import Digest
@@ -75,24 +76,19 @@ class CheckoutReconciler:
         self._checkouts = context.cache.of(Checkout)
         self._resources = context.cache.of(Resource)
         self._status = StatusWriter(context, Checkout)
-        self._tasks: dict[ObjectKey, asyncio.Task[float | None]] = {}
+        self._tasks: ObjectTasks[float | None] = ObjectTasks(context, "checkout")
         self._backoffs: dict[ObjectKey, Backoff] = {}
         self._places = asyncio.Semaphore(_CONCURRENT)
 
     async def run(self) -> None:
         """Wait until the controller stops, then cancel the fetches; they resume later."""
-        try:
-            await asyncio.Event().wait()
-        finally:
-            for task in self._tasks.values():
-                task.cancel()
-            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await self._tasks.run()
 
     async def reconcile(self, key: ObjectKey) -> Result:
         if not key.namespace:
             return await self._reconcile_resource(key)
         found = self._checkouts.get(key)
-        task = self._tasks.get(key)
+        task = self._tasks.find(key)
         if found is None or is_deleting(found.raw):
             await self._end(key)
             if found is not None:
@@ -108,21 +104,13 @@ class CheckoutReconciler:
             await self._write(found.raw, "ResourceMissing", message)
             return Result.done()
         obj = await add_finalizer(self._context.client, Checkout, found.raw, CLEANUP)
-        self._start(key, Checkout.of(obj), resource)
+        self._tasks.start(key, self._run(key, Checkout.of(obj), resource))
         return Result.done()
-
-    def _start(self, key: ObjectKey, found: Checkout, resource: Resource) -> None:
-        task = asyncio.get_running_loop().create_task(
-            self._run(key, found, resource), name=f"rdd-checkout {key}"
-        )
-        self._tasks[key] = task
-        task.add_done_callback(lambda _: self._context.enqueue(key))
 
     async def _take(self, key: ObjectKey, task: "asyncio.Task[float | None]") -> Result:
         """Return when to retry what a finished task could not do."""
         if not task.done():
             return Result.done()
-        del self._tasks[key]
         retry_s = task.result()
         if retry_s is None:
             self._backoffs.pop(key, None)
@@ -130,16 +118,12 @@ class CheckoutReconciler:
         return Result.requeue(retry_s)
 
     async def _end(self, key: ObjectKey) -> None:
-        task = self._tasks.pop(key, None)
         self._backoffs.pop(key, None)
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        await self._tasks.cancel(key)
 
     async def _release(self, found: Checkout) -> None:
-        if found.status.digest:
-            digest = Digest.parse(found.status.digest)
-            await asyncio.to_thread(self._cache.unpin, digest, self._pin(found))
+        # Whatever the status has: a cancelled task may have pinned without writing it.
+        await asyncio.to_thread(self._cache.unpin_all, self._pin(found))
         await remove_finalizer(self._context.client, Checkout, found.raw, CLEANUP)
 
     def _is_complete(self, found: Checkout) -> bool:

@@ -24,6 +24,7 @@ from rdd.base.gotext import parse_duration
 from rdd.client import Unreachable
 from rdd.controllers.resources.app_network import network_of_app
 from rdd.controllers.resources.reasons import MONITOR_REASONS, READY
+from rdd.controllers.resources.tasks import ObjectTasks
 from rdd.fetch.cache import Cache, write_errors
 from rdd.fetch.digests import Digest
 from rdd.fetch.failures import FetchError
@@ -91,18 +92,13 @@ class MonitorReconciler:
         self._owner = owner
         self._monitors = context.cache.of(URLMonitor)
         self._status = StatusWriter(context, URLMonitor)
-        self._tasks: dict[ObjectKey, asyncio.Task[bool]] = {}
+        self._tasks: ObjectTasks[bool] = ObjectTasks(context, "monitor")
         self._backoffs: dict[ObjectKey, Backoff] = {}
         self._places = asyncio.Semaphore(_CONCURRENT)
 
     async def run(self) -> None:
         """Wait until the controller stops, then cancel the checks."""
-        try:
-            await asyncio.Event().wait()
-        finally:
-            for task in self._tasks.values():
-                task.cancel()
-            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await self._tasks.run()
 
     async def reconcile(self, key: ObjectKey) -> Result:
         found = self._monitors.get(key)
@@ -111,11 +107,10 @@ class MonitorReconciler:
             if found is not None:
                 await self._release(found)
             return Result.done()
-        task = self._tasks.get(key)
+        task = self._tasks.find(key)
         if task is not None:
             if not task.done():
                 return Result.done()  # its end enqueues the key
-            del self._tasks[key]
             if not task.result():
                 return Result.requeue(_FIRST_RETRY_S)
             # The cache may not have its outcome yet: decide on the object of the server.
@@ -127,26 +122,16 @@ class MonitorReconciler:
         if remaining_s > 0:
             return Result.requeue(remaining_s)
         obj = await add_finalizer(self._context.client, URLMonitor, found.raw, CLEANUP)
-        self._start(key, URLMonitor.of(obj))
+        self._tasks.start(key, self._run(key, URLMonitor.of(obj)))
         return Result.done()
 
-    def _start(self, key: ObjectKey, found: URLMonitor) -> None:
-        task = asyncio.get_running_loop().create_task(
-            self._run(key, found), name=f"rdd-monitor {key}"
-        )
-        self._tasks[key] = task
-        task.add_done_callback(lambda _: self._context.enqueue(key))
-
     async def _end(self, key: ObjectKey) -> None:
-        task = self._tasks.pop(key, None)
         self._backoffs.pop(key, None)
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        await self._tasks.cancel(key)
 
     async def _release(self, found: URLMonitor) -> None:
-        if found.status.digest:
-            await asyncio.to_thread(self._unpin, found, found.status.digest)
+        # Whatever the status has: a cancelled task may have pinned without writing it.
+        await asyncio.to_thread(self._cache.unpin_all, self._pin(found))
         await remove_finalizer(self._context.client, URLMonitor, found.raw, CLEANUP)
 
     async def _run(self, key: ObjectKey, found: URLMonitor) -> bool:

@@ -128,7 +128,7 @@ def key(path: str, name: str) -> str:
 
 
 def bounded(errors: Sequence[FieldError]) -> Sequence[FieldError]:
-    """Return at most MAX_ERRORS errors and one that tells that there are more."""
+    """Return at most MAX_ERRORS errors and one that stands for the omitted ones."""
     if len(errors) <= MAX_ERRORS:
         return errors
     last = FieldError("TooMany", errors[MAX_ERRORS].field, detail="more errors are not shown")

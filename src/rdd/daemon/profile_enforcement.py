@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The deployment profile of a running control plane: what follows from a change of its file.
 
-Admission and controllers read the file themselves. Here are the parts that must be told: the
+Admission and controllers read the file themselves. Here are the parts that must be notified: the
 ceiling of the API server, the log, and the copy in the ConfigMap `profile` of `rdd-system`,
 which informs clients and never decides anything. The copy of an earlier run is replaced before
 the port is served.

@@ -2,8 +2,8 @@
 """Entries of the cache as one file, for a machine without a network.
 
 An uncompressed tar archive: `manifest.json`, then one member per entry, named by its digest. It
-is reproducible (sorted, without owners and times). An import trusts nothing but digests: each
-member is hashed while it is copied, and enters the cache only if its name is right.
+is reproducible (sorted, without owners and times). An import verifies digests and nothing else:
+each member is hashed while it is copied, and enters the cache only if its name is right.
 """
 
 import hashlib

@@ -2,7 +2,7 @@
 """Limits of what a long-running process logs: lines per message, bytes per file.
 
 Whoever can cause a log line can cause many. `RateLimit` lets `BURST` lines of the same message pass
-and then one per `PERIOD_S`, which tells how many were left out. `SizeLimit` rotates the log files
+and then one per `PERIOD_S`, with the number of omitted ones. `SizeLimit` rotates the log files
 of the process while it runs, so that all of them together have a bounded size.
 """
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds and reads the file of a profile.
 
-A file of the system counts only if nobody but its owner, root, can have written it: it and its
+A file of the system counts only if no user but root can have written it: it and its
 directory belong to root and are not writable by others, and the file is no link. Everything
 else that has the name is an error, never skipped, because the next place would then decide.
 """

@@ -9,7 +9,7 @@ scheme can be installed, not only the listed ones. A file is verified, in this o
 - the publisher's checksum file (`checksums`), read when it is fetched.
 
 A file with neither is unverified: it is not fetched unless the user provides a digest. Digests
-and sizes are never written by hand: they are those of bytes that somebody fetched.
+and sizes are never written by hand: they are those of fetched bytes.
 """
 
 import json
@@ -50,7 +50,7 @@ class CatalogueFile:
     checksum_signature_url: str = ""
     """A detached OpenPGP signature of the checksum file; empty if there is none."""
     digest: str = ""
-    """The digest of the content; empty if nobody has fetched it for this catalogue."""
+    """The digest of the content; empty if it was not fetched for this catalogue."""
     size_bytes: int = 0
     """The size of the content; 0 if it is unknown."""
     programs: Mapping[str, str] = field(default_factory=dict)
@@ -163,7 +163,7 @@ class Catalogue:
         return found
 
     def with_versions(self, versions: Mapping[str, Iterable[str]]) -> "Catalogue":
-        """Return a catalogue that knows further versions; unknown tools are ignored."""
+        """Return a catalogue with further versions; unknown tools are ignored."""
         tools = dict(self.tools)
         for name, found in versions.items():
             if (tool := tools.get(name)) is not None:

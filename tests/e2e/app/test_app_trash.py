@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trash with a real engine: reset, delete and service delete can be taken back."""
+"""The trash with a real engine: reset, delete and service delete can be undone."""
 
 import json
 import os

@@ -50,8 +50,14 @@ def paste(world: World, step: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("words", [("service", "create"), ("service", "start"), ("start",)])
-def test_home_that_does_not_exist_is_not_created(world: World, words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(words.split(), id=words)
+        for words in ("service create", "service start", "start", "get", "status", "doctor")
+    ],
+)
+def test_home_that_does_not_exist_is_not_created(world: World, words: list[str]) -> None:
     home = world.home / "mistyped"
     done = world.try_rdd(*words, HOME=str(home))
     assert done.code == 1

@@ -169,6 +169,14 @@ def test_the_table_shows_first_sentences_and_wraps() -> None:
     assert any("(quantity)" in line for line in lines)
 
 
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+def test_table_of_properties_fits_the_terminal(width: int) -> None:
+    text = describe(spec_schema(definition_of(App)), width)
+    assert max(map(len, text.splitlines())) <= max(width, 50)  # a long type is not broken
+    assert "downloads.mirror" in text
+    assert "https://" in text  # a URL is not broken either
+
+
 def test_the_namespace_of_the_app_cannot_be_set() -> None:
     schema = spec_schema(definition_of(App))
     with pytest.raises(CommandError, match='unknown property "namespace"'):

@@ -77,7 +77,11 @@ def test_a_text_that_starts_with_at_is_no_file() -> None:
 @pytest.mark.parametrize(
     ("path", "text", "why"),
     [
-        ("registries.mirrors", "docker.io", "expected a list"),
+        (
+            "registries.mirrors",
+            "docker.io",
+            "expected a list of maps with the members endpoints, registry, as JSON or YAML",
+        ),
         ("registries.mirrors", "[1]", "[0]: expected a map"),
         ("registries.mirrors", "[{registry: x}]", 'the member "endpoints" is missing'),
         ("registries.mirrors", "[{registry: 1, endpoints: []}]", "[0].registry: expected a string"),

@@ -17,7 +17,12 @@ def app(spec: Object, annotations: dict[str, str] | None = None) -> App:
     return App.of({"metadata": {"name": "app", "annotations": annotations or {}}, "spec": spec})
 
 
-def changed(new: Object, old: Object | None = None, before: str = "") -> list[Object]:
+def changed(
+    new: Object,
+    old: Object | None = None,
+    before: str = "",
+    annotations: dict[str, str] | None = None,
+) -> list[Object]:
     stored = None if old is None else app(old, {names.CHANGES: before} if before else None)
     request: AdmissionRequest[App] = AdmissionRequest(
         operation="UPDATE" if stored else "CREATE",
@@ -29,7 +34,7 @@ def changed(new: Object, old: Object | None = None, before: str = "") -> list[Ob
         is_dry_run=False,
         options={"fieldManager": "test"},
     )
-    found = annotated(app(new), request, clock=0)
+    found = annotated(app(new, annotations), request, clock=0)
     return parse(found.metadata.annotations.get(names.CHANGES, ""))
 
 
@@ -54,6 +59,13 @@ def test_a_creation_lists_only_what_differs_from_the_defaults() -> None:
     (change,) = changed({"running": False, "containerEngine": {"name": "moby"}, "proxy": {"a": 1}})
     assert [field["field"] for field in change["fields"]] == ["proxy.a"]
     assert change["operation"] == "create"
+
+
+def test_a_creation_does_not_list_the_defaults_of_this_host() -> None:
+    spec = {"virtualMachine": {"cpus": 2, "memory": "3Gi"}}
+    marks = {names.CPUS_DEFAULTED: "true", names.MEMORY_DEFAULTED: "false"}
+    (change,) = changed(spec, annotations=marks)
+    assert [field["field"] for field in change["fields"]] == ["virtualMachine.memory"]
 
 
 def test_an_equal_spec_is_no_change() -> None:

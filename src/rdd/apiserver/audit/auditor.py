@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Events of the audit log: one JSON line per request and stage.
 
-The server calls `begin` when it knows the user, and `end` with the response. A request whose
-level is None costs one evaluation of the policy. A watch has the stage ResponseStarted when its
-stream begins and ResponseComplete when it ends; other requests have only the latter.
+The server calls `begin` when the user is authenticated, and `end` with the response. A request
+whose level is None costs one evaluation of the policy. A watch has the stage ResponseStarted when
+its stream begins and ResponseComplete when it ends; other requests have only the latter.
 """
 
 import time

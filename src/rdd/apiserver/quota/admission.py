@@ -10,10 +10,10 @@ A charge stays even if the create fails afterwards. `UsageController` of `quota/
 corrects that and subtracts deleted objects; until a create has ended its object is pending
 and counts as existing. Invariant: `used` is never smaller than the number of admitted objects.
 
-On a store that several servers share, a server knows the pending objects of no other one. There
-the charge is part of the transaction that creates the object (`Request.charge`), and a usage that
-was counted is written only if no create was charged since: the count and the quota are of the same
-revision. So the usage is exact without pending objects.
+On a store that several servers share, a server does not see the pending objects of another one.
+There the charge is part of the transaction that creates the object (`Request.charge`), and a usage
+that was counted is written only if no create was charged since: the count and the quota are of the
+same revision. So the usage is exact without pending objects.
 
 Writes that the daemon needs to start are exempt (`admission/exemption.py`) and are counted later.
 """

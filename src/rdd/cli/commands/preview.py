@@ -93,7 +93,7 @@ def fate(call: Call, paths: Iterable[Path], what: str = "it") -> str:
     if all(trash.can_keep(path) for path in paths):
         return (
             f"The trash keeps {what} for 7 days, or until the disk is almost full: "
-            "`rdd trash restore` takes it back; --no-trash frees the space at once."
+            "`rdd trash restore` undoes this; --no-trash frees the space at once."
         )
     return (
         "The trash cannot keep it (the disk is almost full, or it is on another file system); "

@@ -16,12 +16,20 @@ def require_instance(call: Call) -> None:
 
 
 def missing_instance(call: Call) -> str:
-    """Return that the instance does not exist, and the next step; empty if it exists."""
+    """Return that the instance does not exist, and the next step; empty if it exists.
+
+    Raises CommandError if the home directory does not exist: nothing could be created in it.
+    """
     from rdd.daemon.service import arguments
+    from rdd.daemon.service.errors import ServiceError
 
     instance = call.instance
     if arguments.exists(instance):
         return ""
+    try:
+        arguments.require_home(instance)
+    except ServiceError as error:
+        raise CommandError(str(error)) from error
     from rdd.cli.framework.suggestions import did_you_mean
     from rdd.daemon.service.instances import existing
 

@@ -104,7 +104,7 @@ def reset(
     report(
         f"{service.title} has been reset"
         + (f'; the old database is kept in "{backup}"' if backup else "")
-        + (f"; `rdd trash restore {kept.id}` takes it back" if kept else "")
+        + (f"; `rdd trash restore {kept.id}` restores it" if kept else "")
     )
     service.start(wait=wait, timeout_s=timeout_s)
 

@@ -5,7 +5,7 @@ Versions, status, environment, the list of files, logs, and all objects: from th
 responds, otherwise from the database, opened read-only. Everything is redacted; keys, tokens,
 kubeconfigs and the database itself are never included. `problems.txt` lists what could not be
 collected: an incomplete bundle is better than none. `contents.txt` lists every file with its size
-and the number of redacted texts, so that a reader knows what to look at before publishing it.
+and the number of redacted texts, for a review before it is published.
 """
 
 import importlib.metadata

@@ -4,7 +4,7 @@
 The shapes of the built-in kinds give the definitions (rdd.schema.builtin), the
 paths are those every resource has (rdd.schema.openapi.documents). Documents are made when
 they are requested and not cached here: they are large, rarely used, and the
-caller knows when the served set changes.
+caller detects changes of the served set.
 """
 
 from collections.abc import Iterable, Sequence

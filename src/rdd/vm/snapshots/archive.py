@@ -280,7 +280,7 @@ class Archive:
                 feeding.join()
 
     def _feed(self, stdin: IO[bytes]) -> None:
-        with suppress(OSError, HostError):  # it has ended; its exit status tells why
+        with suppress(OSError, HostError):  # it has ended; its exit status has the cause
             for chunk in self._chunks():
                 stdin.write(chunk)
         with suppress(OSError):

@@ -44,7 +44,7 @@ def text_problems(template: Template) -> Iterator[str]:
 def environment_text(value: str) -> str | None:
     """Return a value as a line of /etc/environment has it, None if no quotes can hold it.
 
-    PAM removes the quotes and knows no escapes; shells expand what is in double quotes.
+    PAM removes the quotes and supports no escapes; shells expand what is in double quotes.
     """
     if _has_control(value):
         return None

@@ -177,9 +177,15 @@ def describe(schema: Schema, width: int) -> str:
     left = max(len(path) for path, _, _ in rows)
     middle = max(len(kind) for _, kind, _ in rows)
     indent = " " * (left + middle + 6)
+    is_narrow = width < len(indent) + 20
+    if is_narrow:  # the text below the name
+        indent = " " * 6
     lines = ["Available properties:"]
     for path, kind, text in rows:
         start = f"  {path:<{left}}  {kind:<{middle}}  "
+        if is_narrow:
+            lines.append(f"  {path}  {kind}")
+            start = indent
         lines += textwrap.wrap(
             text or "-",
             max(width, len(indent) + 20),

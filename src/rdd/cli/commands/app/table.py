@@ -168,7 +168,7 @@ APP_COMMANDS = (
     Command(
         "undo",
         "rdd.cli.commands.app.undo",
-        "Take the last change of settings back",
+        "Undo the last change of settings",
         "Fails if the setting was changed since, and shows both values.",
         flags=(Flag("dry-run", "only show what would change", kind="bool"), *_WAITING),
     ),

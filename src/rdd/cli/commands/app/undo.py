@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd undo`: take the last change of the App's spec back by an ordinary write.
+"""`rdd undo`: undo the last change of the App's spec by an ordinary write.
 
 The write is conditional on the state in which the values were compared, so that it never
 overwrites a later change. It is recorded like any other: a second `rdd undo` repeats

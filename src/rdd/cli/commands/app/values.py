@@ -110,7 +110,7 @@ def check(value: Any, schema: Schema, path: str) -> None:
     is_wrong = not isinstance(value, wanted) or (kind == "integer" and isinstance(value, bool))
     if is_wrong:
         where = f"{path}: " if path else ""
-        raise ValueError(f"{where}expected {_article(kind)}")
+        raise ValueError(f"{where}expected {_article(kind)}{_members_of(schema)}")
     if isinstance(value, list):
         for at, item in enumerate(value):
             check(item, schema.get("items") or {}, f"{path}[{at}]")
@@ -137,6 +137,15 @@ def _check_members(value: dict[str, Any], schema: Schema, path: str) -> None:
     for name in schema.get("required") or ():
         if name not in value:
             raise ValueError(f"{path or 'value'}: the member {quote(name)} is missing")
+
+
+def _members_of(schema: Schema) -> str:
+    """Return what a list or map consists of, if its schema has members."""
+    items = schema.get("items") or {}
+    members = ", ".join(sorted((items or schema).get("properties") or ()))
+    if not members:
+        return ""
+    return f"{' of maps' if items else ''} with the members {members}, as JSON or YAML"
 
 
 def _article(kind: str) -> str:

@@ -27,7 +27,7 @@ def run(call: Call) -> int:
             use_trash=not call.flags.truth("no-trash"),
         )
     if kept is not None:
-        call.log.debug(f"`rdd trash restore {kept.id}` takes it back")
+        call.log.debug(f"`rdd trash restore {kept.id}` restores it")
     return 0
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The history of accepted changes of the App's spec.
 
-Admission knows the user and the field manager of a write, but not whether it is stored;
-the reconciler knows what was stored, but not by whom, and may see several writes at once.
+Admission has the user and the field manager of a write, but not whether it is stored; the
+reconciler has what was stored, but not by whom, and may see several writes at once.
 So the defaulter describes each change in an annotation of the App, which is stored with
 the change or not at all. The annotation keeps the last changes and starts from the
 stored object, so that a client can neither drop nor forge them. The reconciler copies
@@ -50,7 +50,7 @@ def annotated(app: App, request: AdmissionRequest[App], *, clock: float | None =
     kept = [] if old is None else parse(old.metadata.annotations.get(names.CHANGES, ""))
     fields = list(_differences(_spec(old), _spec(app)))
     if old is None:
-        fields = [field for field in fields if field["new"] != default_of(field["field"])]
+        fields = [field for field in fields if not _is_default(field, app)]
     if fields:
         now = time.time() if clock is None else clock
         kept.append(
@@ -171,6 +171,15 @@ def _differences(old: Any, new: Any, path: str = "") -> Iterator[Object]:
             yield from _differences(before.get(name), after.get(name), below)
     elif old != new:
         yield {"field": path, "old": old, "new": new}
+
+
+def _is_default(field: Object, app: App) -> bool:
+    """Return whether a field of a new App has its default, also one of this host."""
+    name = field["field"].removeprefix("virtualMachine.")
+    mark = explicit.MARKS.get(name, "")
+    return app.metadata.annotations.get(mark) == "true" or bool(
+        field["new"] == default_of(field["field"])
+    )
 
 
 def default_of(path: str) -> Any:

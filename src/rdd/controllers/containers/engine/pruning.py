@@ -117,7 +117,7 @@ async def remove(
         try:
             await _remove_item(docker, item)
         except EngineNotFound:
-            pass  # somebody else removed it
+            pass  # another client removed it
         except EngineError as error:
             kept.append(Kept(item, error.message))
             continue

@@ -388,7 +388,7 @@ class PowerControl:
 
 
 def _degraded_reason(seen: Observation) -> str:
-    """Return the most important reason: an agent that hangs knows nothing of the others."""
+    """Return the most important reason: an agent that hangs reports none of the others."""
     found = {problem.reason for problem in seen.problems if seen.degraded}
     if seen.is_agent_stopped:
         return AGENT_HUNG

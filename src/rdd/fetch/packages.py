@@ -96,12 +96,22 @@ class Manifest:
             raise _invalid(name, f"{_MANIFEST} is not valid: {error}") from error
 
 
+def check_target(target: Path) -> None:
+    """Raise HostError unless a package can be written there; before anything is fetched."""
+    if not target.parent.is_dir():
+        raise HostError(f'there is no directory "{target.parent}"')
+    with write_errors(target):
+        if target.is_dir() and any(target.iterdir()):
+            raise HostError(f'"{target}" is not empty')
+
+
 def write_package(manifest: Manifest, cache: Cache, target: Path, key: SigningKey | None) -> None:
     """Write a package: a directory if the target is one, else a file. Blocking.
 
     Its files must be in the cache. Raises HostError.
     """
     content = manifest.encode()
+    check_target(target)
     heads = {_MANIFEST: content}
     if key is not None:
         heads[_SIGNATURE] = key.sign(content)
@@ -136,8 +146,6 @@ def _write_directory(
     from rdd.fetch.checkout import copy
 
     with write_errors(target):
-        if any(target.iterdir()):
-            raise HostError(f'"{target}" is not empty')
         for digest in digests:
             path = target / member_name(digest)
             path.parent.mkdir(exist_ok=True)
@@ -187,6 +195,8 @@ def opened_package(path: Path) -> Iterator[Package]:
         if path.is_dir():
             yield Package(_Directory(path), path)
             return
+        if path.exists() and not path.is_file():  # a FIFO would block
+            raise _invalid(path, "it is neither a file nor a directory")
         with path.open("rb") as file, tarfile.open(fileobj=file, mode="r:") as tar:
             yield Package(_Archive(tar, path), path)
     except (tarfile.TarError, EOFError) as error:

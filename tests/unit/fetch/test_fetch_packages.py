@@ -216,6 +216,22 @@ def test_invalid_manifest_is_rejected(change: dict[str, Any]) -> None:
         Manifest.decode(json.dumps(data).encode(), "x")
 
 
+def test_pipe_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(HostError, match="neither a file nor a directory"):
+        installed(path, Cache(tmp_path / "cache"))
+
+
+def test_target_that_cannot_be_written_is_refused(cache: Cache, tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine").touch()
+    for target, problem in (("full", "is not empty"), ("none/package", "there is no directory")):
+        with pytest.raises(HostError, match=problem):
+            write_package(Manifest(()), cache, tmp_path / target, None)
+    assert [path.name for path in (tmp_path / "full").iterdir()] == ["mine"]
+
+
 def test_key_of_the_user_is_created_once_and_private(tmp_path: Path) -> None:
     path = tmp_path / "keys" / "key.pem"
     first = SigningKey.of_user(path)

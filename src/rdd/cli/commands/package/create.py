@@ -19,7 +19,7 @@ from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.types import Call
 from rdd.fetch.cache import Cache
 from rdd.fetch.digests import Digest
-from rdd.fetch.packages import Manifest, PackagedFile, write_package
+from rdd.fetch.packages import Manifest, PackagedFile, check_target, write_package
 from rdd.fetch.signing import SigningKey, key_path
 from rdd.host.errors import HostError
 from rdd.profiles.current import sources_of
@@ -38,6 +38,7 @@ def run(call: Call) -> int:
     target = Path(call.args[0]).absolute()
     cache = cache_of(call)
     try:
+        check_target(target)
         key = None if call.flags.truth("unsigned") else _key(call)
         with shown(call, delay_s=0.5) as progress:
             with connected(call, progress=progress) as connection:

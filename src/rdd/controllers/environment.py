@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rdd.fetch.sources import EVERYTHING, Sources
 from rdd.instance import Instance
 from rdd.profiles.current import CurrentProfile, watching
 
 if TYPE_CHECKING:
+    from rdd.fetch.sources import Sources
     from rdd.profiles.rules import Rules
 
 
@@ -51,7 +51,9 @@ class ControllerEnvironment:
             return nullcontext()
         return watching(self.profile.places, on_change)
 
-    def sources(self) -> Sources:
+    def sources(self) -> "Sources":
         """Return what may be fetched now."""
+        from rdd.fetch.sources import EVERYTHING
+
         rules = self.rules()
         return rules.sources if rules is not None else EVERYTHING

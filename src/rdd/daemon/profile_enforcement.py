@@ -10,6 +10,7 @@ the port is served.
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import orjson
 
@@ -20,12 +21,14 @@ from rdd.client import Client
 from rdd.client.resources import CONFIG_MAPS
 from rdd.daemon.teardown import cancel
 from rdd.profiles.current import CurrentProfile, watching
-from rdd.profiles.rules import BrokenProfile, Rules
+
+if TYPE_CHECKING:
+    from rdd.profiles.rules import Rules
 
 log = logging.getLogger("rdd.daemon")
 
 
-def ceiling_of(rules: Rules | None) -> Ceiling | None:
+def ceiling_of(rules: "Rules | None") -> Ceiling | None:
     """Return the limit of clients that a profile sets."""
     if rules is None or rules.ceiling is None:
         return None
@@ -78,7 +81,7 @@ class ProfileEnforcement:
                 except errors.ApiError as error:
                     log.warning("cannot copy the deployment profile: %s", error)
 
-    async def _write_copy(self, rules: Rules | None) -> None:
+    async def _write_copy(self, rules: "Rules | None") -> None:
         if not self._writes_copy:
             return
         name, namespace = names.PROFILE_CONFIG_MAP, names.SYSTEM_NAMESPACE
@@ -104,7 +107,9 @@ class ProfileEnforcement:
             pass
 
 
-def _copy_of(rules: Rules) -> Object:
+def _copy_of(rules: "Rules") -> Object:
+    from rdd.profiles.rules import BrokenProfile
+
     locks = {
         lock.name: {"value": lock.value, "source": f"{rules.path}:{lock.line}"}
         for lock in rules.locks
@@ -122,9 +127,13 @@ def _copy_of(rules: Rules) -> Object:
     }
 
 
-def _report(rules: Rules | None) -> None:
+def _report(rules: "Rules | None") -> None:
+    if rules is None:
+        return
+    from rdd.profiles.rules import BrokenProfile
+
     if isinstance(rules, BrokenProfile):
         for problem in rules.problems:
             log.error("deployment profile: %s", problem)
-    elif rules is not None:
+    else:
         log.info("the deployment profile %s applies", rules.path)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rdd.fetch.sources import EVERYTHING, Sources
 from rdd.host.errors import HostError
 from rdd.host.file_watcher import FileWatcher
 from rdd.instance import Instance
@@ -21,6 +20,7 @@ from rdd.profiles.places import Places
 from rdd.profiles.reading import Signature, signature
 
 if TYPE_CHECKING:
+    from rdd.fetch.sources import Sources
     from rdd.profiles.rules import Rules
 
 log = logging.getLogger("rdd.profiles")
@@ -56,8 +56,10 @@ class CurrentProfile:
         return self._rules
 
 
-def sources_of(instance: Instance) -> Sources:
+def sources_of(instance: Instance) -> "Sources":
     """Return what may be fetched for an instance now."""
+    from rdd.fetch.sources import EVERYTHING
+
     rules = CurrentProfile.of(instance).rules()
     return rules.sources if rules is not None else EVERYTHING
 

@@ -10,15 +10,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rdd.api import names
 from rdd.api.types import Object
 from rdd.fetch.sources import EVERYTHING, Sources
 from rdd.profiles import settings
-from rdd.profiles.images import ImagePattern, reference
-from rdd.vm.template import TemplateError
-from rdd.vm.template import parse as parse_template
+
+if TYPE_CHECKING:
+    from rdd.profiles.images import ImagePattern
 
 ACCEPT = "`rdd profile accept` takes over all locked values"
 _MARKS = {"cpus": names.CPUS_DEFAULTED, "memory": names.MEMORY_DEFAULTED}
@@ -161,9 +161,9 @@ class Profile(Rules):
     templates: Sequence[str] | None = None
     """Digests of the templates that machines of the user's own may have; None: any."""
     sources: Sources = EVERYTHING
-    images: Sequence[ImagePattern] | None = None
+    images: "Sequence[ImagePattern] | None" = None
     """The images that may be pulled; None: all."""
-    local_images: Sequence[ImagePattern] = ()
+    local_images: "Sequence[ImagePattern]" = ()
     """The names that images of this machine may have."""
     ceiling: PolicyRules | None = None
     lines: Mapping[str, int] = field(default_factory=dict)
@@ -226,8 +226,10 @@ class Profile(Rules):
     def _files_problem(self, template: str) -> str:
         if self.sources.patterns is None and not self.sources.has_digests:
             return ""
+        from rdd.vm.template import TemplateError, parse
+
         try:
-            images = parse_template(template).images
+            images = parse(template).images
         except TemplateError as error:
             return f"the template cannot be checked: {error}"
         for image in images:
@@ -267,11 +269,15 @@ class Profile(Rules):
         """Return file and line of a field."""
         return f"{self.path}:{line or self.lines.get(name, 1)}"
 
-    def _matches(self, patterns: Sequence[ImagePattern], image: str) -> bool:
+    def _matches(self, patterns: "Sequence[ImagePattern]", image: str) -> bool:
+        from rdd.profiles.images import reference
+
         found = reference(image)
         return found is not None and any(pattern.matches(found) for pattern in patterns)
 
-    def _image_refusal(self, image: str, allowed: Sequence[ImagePattern]) -> str:
+    def _image_refusal(self, image: str, allowed: "Sequence[ImagePattern]") -> str:
+        from rdd.profiles.images import reference
+
         known = ", ".join(pattern.text for pattern in allowed) or "none"
         what = f'the image "{image}"'
         if reference(image) is None:

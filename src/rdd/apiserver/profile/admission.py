@@ -13,21 +13,24 @@ A new App gets the defaults and the locked values that its request leaves out. W
 invalid because the profile changed is not touched: it can be stopped, deleted and corrected, and
 its status can be written.
 
+What judges a profile is imported when there is one: most servers have none.
+
 The plugin is the first one after NamespaceLifecycle: mutating webhooks and policies see the
 completed App. It validates after them, so nothing they do gets around a lock.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rdd.api import errors, names
 from rdd.api.types import Object
 from rdd.apiserver.admission.chain import CREATE, UPDATE, AdmissionAttributes
 from rdd.apiserver.admission.exemption import is_from_daemon
 from rdd.apiserver.resources import ResourceRegistry
-from rdd.profiles import settings
 from rdd.profiles.current import CurrentProfile
-from rdd.profiles.rules import BrokenProfile, Profile, Rules
+
+if TYPE_CHECKING:
+    from rdd.profiles.rules import Rules
 
 _Key = tuple[str, str]
 _APPS: _Key = (names.APP_GROUP, "apps")
@@ -79,6 +82,9 @@ class DeploymentProfile:
 
     async def mutate(self, attributes: AdmissionAttributes) -> None:
         """Complete a new App with what its request leaves out."""
+        from rdd.profiles import settings
+        from rdd.profiles.rules import Profile
+
         rules = self._current.rules()
         if not isinstance(rules, Profile) or attributes.object is None:
             return
@@ -110,7 +116,9 @@ class DeploymentProfile:
 
     # -- checks: why a write is refused, or nothing
 
-    def _app(self, rules: Rules, attributes: AdmissionAttributes) -> str:
+    def _app(self, rules: "Rules", attributes: AdmissionAttributes) -> str:
+        from rdd.profiles.rules import BrokenProfile
+
         new, old = attributes.object or {}, attributes.old_object
         deviations = rules.app_deviations(new)
         if not deviations:
@@ -126,7 +134,9 @@ class DeploymentProfile:
         ]
         return "; ".join(reasons)
 
-    def _machine(self, rules: Rules, attributes: AdmissionAttributes) -> str:
+    def _machine(self, rules: "Rules", attributes: AdmissionAttributes) -> str:
+        from rdd.profiles.rules import BrokenProfile
+
         if attributes.subresource:
             return ""
         new, old = attributes.object or {}, attributes.old_object
@@ -156,7 +166,7 @@ class DeploymentProfile:
         place = _spec_of(app).get("namespace") or names.DEFAULT_NAMESPACE
         return app if is_owned and place == attributes.namespace else None
 
-    def _resource(self, rules: Rules, attributes: AdmissionAttributes) -> str:
+    def _resource(self, rules: "Rules", attributes: AdmissionAttributes) -> str:
         new, old = attributes.object or {}, attributes.old_object
         status, before = _status_of(new), _status_of(old)
         if attributes.subresource == "status":
@@ -171,12 +181,12 @@ class DeploymentProfile:
         problems = (problem, *(rules.sources.url_problem(url) for url in others if url))
         return next(filter(None, problems), "")
 
-    def _monitor(self, rules: Rules, attributes: AdmissionAttributes) -> str:
+    def _monitor(self, rules: "Rules", attributes: AdmissionAttributes) -> str:
         if not _is_new(attributes):
             return ""
         return rules.sources.url_problem(_requested(attributes).get("url") or "")
 
-    def _checkout(self, rules: Rules, attributes: AdmissionAttributes) -> str:
+    def _checkout(self, rules: "Rules", attributes: AdmissionAttributes) -> str:
         if attributes.subresource != "status" or _is_daemons(attributes):
             return ""
         if rules.sources.patterns is None and not rules.sources.has_digests:
@@ -187,31 +197,31 @@ class DeploymentProfile:
                 return _only_daemon(rules, f"status.{name}")
         return ""
 
-    def _config_map(self, rules: Rules, attributes: AdmissionAttributes) -> str:
+    def _config_map(self, rules: "Rules", attributes: AdmissionAttributes) -> str:
         if _is_daemons(attributes):
             return ""
         return f"it is a copy of the deployment profile {rules.path}: change that file"
 
 
-def _pull(rules: Rules, attributes: AdmissionAttributes) -> str:
+def _pull(rules: "Rules", attributes: AdmissionAttributes) -> str:
     if not _is_new(attributes):
         return ""
     return rules.pull_problem(_requested(attributes).get("repoTag") or "")
 
 
-def _run(rules: Rules, attributes: AdmissionAttributes) -> str:
+def _run(rules: "Rules", attributes: AdmissionAttributes) -> str:
     if not _is_new(attributes):
         return ""
     return rules.run_problem(_requested(attributes).get("image") or "")
 
 
-def _tag(rules: Rules, attributes: AdmissionAttributes) -> str:
+def _tag(rules: "Rules", attributes: AdmissionAttributes) -> str:
     if not _is_new(attributes):
         return ""
     return rules.local_name_problem(_requested(attributes).get("repoTag") or "")
 
 
-def _build(rules: Rules, attributes: AdmissionAttributes) -> str:
+def _build(rules: "Rules", attributes: AdmissionAttributes) -> str:
     if not _is_new(attributes):
         return ""
     tags = _requested(attributes).get("tags") or [""]
@@ -234,11 +244,13 @@ def _is_daemons(attributes: AdmissionAttributes) -> bool:
     return attributes.request.is_trusted and is_from_daemon(attributes.user)
 
 
-def _only_daemon(rules: Rules, field: str) -> str:
+def _only_daemon(rules: "Rules", field: str) -> str:
     return f"{field} is written by the control plane only, because of {rules.path}"
 
 
 def _is_changed(name: str, new: Object, old: Object) -> bool:
+    from rdd.profiles import settings
+
     if name.startswith("status."):
         driver = "virtualMachineType"
         return bool(_status_of(new).get(driver) != _status_of(old).get(driver))

@@ -5,11 +5,13 @@ python scripts/offline.py .venv/bin/python -m bench.dashboard [CONTAINERS]
 
 Ten containers run. Measured: first contentful paint of the list in a warm browser, the time from
 the engine's own timestamp of an event to the change in the DOM, JavaScript heap and DOM nodes,
-the memory that the page costs the daemon, and the daemon's wake-ups while the page is hidden.
+the memory that the page costs the daemon, and the daemon's wake-ups before there is a page, while
+it is hidden and after it is closed.
 """
 
 import http.client
 import json
+import re
 import shutil
 import socket
 import statistics
@@ -132,11 +134,30 @@ def event_time(world: Desktop, name: str, since: float) -> float:
 
 
 def switches(process: psutil.Process) -> int:
-    return int(process.num_ctx_switches().voluntary)
+    """Return the voluntary context switches of all threads."""
+    tasks = Path(f"/proc/{process.pid}/task").iterdir()
+    lines = "".join((task / "status").read_text() for task in tasks)
+    return sum(map(int, re.findall(r"^voluntary_ctxt_switches:\s*(\d+)", lines, re.MULTILINE)))
+
+
+HIDE = (
+    "Object.defineProperty(document, 'hidden', {configurable: true, value: true});"
+    "document.dispatchEvent(new Event('visibilitychange'))"
+)
+
+
+def wakeups(daemon: psutil.Process, seconds: int = 30) -> float:
+    """Return the wake-ups of the daemon's threads per second."""
+    time.sleep(5)  # what the last action caused
+    started = switches(daemon)
+    time.sleep(seconds)
+    return (switches(daemon) - started) / seconds
 
 
 def measure(world: Desktop, browser: Chromium, count: int) -> None:
     daemon = psutil.Process(world.service.pid())
+    # Checks and probes of the daemon itself cause some, so they are counted without a page, too.
+    never = wakeups(daemon)
     create(world, count)
     world.service.until(lambda: len(world.objects("containers")) >= count)
     before = daemon.memory_info().rss
@@ -150,12 +171,13 @@ def measure(world: Desktop, browser: Chromium, count: int) -> None:
     heap = tab.call("Runtime.getHeapUsage")["usedSize"]
     nodes = tab.js("document.querySelectorAll('*').length")
     after = daemon.memory_info().rss
+    tab.go("home")
+    tab.until("document.querySelectorAll('.card .meter').length === 3")
+    tab.js(HIDE)
+    hidden = wakeups(daemon)
     tab.call("Page.navigate", url="about:blank")
     tab.until("location.href === 'about:blank'")
-    time.sleep(5)
-    started = switches(daemon)
-    time.sleep(20)
-    closed = (switches(daemon) - started) / 20
+    closed = wakeups(daemon)
     print(f"containers                                  {count}, {RUNNING} running")
     print(f"first contentful paint, median of 10        {statistics.median(first):.0f} ms")
     print(f"rows of the list on screen, median of 5     {statistics.median(rows):.0f} ms")
@@ -165,6 +187,8 @@ def measure(world: Desktop, browser: Chromium, count: int) -> None:
     print(f"JavaScript heap                             {heap / 1e6:.1f} MB")
     print(f"DOM nodes                                   {nodes}")
     print(f"memory of the daemon with the page          +{(after - before) / 2**20:.1f} MiB")
+    print(f"wake-ups of the daemon, no page yet         {never:.2f} /s")
+    print(f"wake-ups of the daemon, page hidden         {hidden:.2f} /s")
     print(f"wake-ups of the daemon, page closed         {closed:.2f} /s")
 
 

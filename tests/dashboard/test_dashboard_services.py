@@ -215,22 +215,23 @@ def test_scan_result_is_shown_as_text(page: Tab, world: Desktop) -> None:
     dismiss(page)
 
 
-HALF = 10_000_000  # bytes
+PIECE = bytes(20_000)
+PIECES = 500
 
 
 class Slow(http.server.BaseHTTPRequestHandler):
-    """Sends half of a file, and the rest when the test has seen it."""
+    """Sends a file in small pieces until the test has seen some, then all of the rest."""
 
     seen = threading.Event()
 
     def do_GET(self) -> None:
         self.send_response(200)
-        self.send_header("Content-Length", str(2 * HALF))
+        self.send_header("Content-Length", str(PIECES * len(PIECE)))
         self.end_headers()
-        self.wfile.write(bytes(HALF))
-        self.wfile.flush()
-        self.seen.wait(TIMEOUT_S)
-        self.wfile.write(bytes(HALF))
+        for number in range(PIECES):
+            self.wfile.write(PIECE)
+            if number < PIECES - 1:
+                self.seen.wait(0.1)
 
     def log_message(self, *_: object) -> None:
         pass
@@ -241,7 +242,7 @@ def test_download_is_on_home_while_it_runs(page: Tab, world: Desktop) -> None:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Slow) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        digest = hashlib.sha256(bytes(2 * HALF)).hexdigest()
+        digest = hashlib.sha256(PIECE * PIECES).hexdigest()
         spec = {
             "url": f"http://127.0.0.1:{server.server_address[1]}/big-file",
             "digest": f"sha256:{digest}",
@@ -260,7 +261,7 @@ def test_download_is_on_home_while_it_runs(page: Tab, world: Desktop) -> None:
         manifest.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
         world.service.kubectl("create", "-f", str(manifest))
         page.shows("Downloads", "big")
-        page.until("document.querySelector('.download [role=progressbar]').ariaValueNow > 10")
+        page.until("document.querySelector('.download [role=progressbar]').ariaValueNow >= 2")
         Slow.seen.set()
         page.until("document.querySelector('.download') === null")
         server.shutdown()

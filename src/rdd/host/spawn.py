@@ -22,9 +22,15 @@ from rdd.host.errors import HostError
 from rdd.host.signals import STOP_SIGNALS, restoring_signals
 
 
-def popen(command: Sequence[str | Path], **options: Any) -> "subprocess.Popen[bytes]":
-    """Start a program; `options` are those of subprocess.Popen. Raises OSError."""
-    return subprocess.Popen(list(command), **options, **restoring_signals())
+def popen(
+    command: Sequence[str | Path], *, keeps_ignored: bool = False, **options: Any
+) -> "subprocess.Popen[bytes]":
+    """Start a program; `options` are those of subprocess.Popen. Raises OSError.
+
+    With `keeps_ignored` it inherits ignored signals, as the program of a shell does.
+    """
+    restored = {} if keeps_ignored else restoring_signals()
+    return subprocess.Popen(list(command), **options, **restored)
 
 
 def run_captured(

@@ -255,7 +255,7 @@ def _marks(app: dict[str, Any]) -> tuple[str, str]:
     return found[names.CPUS_DEFAULTED], found[names.MEMORY_DEFAULTED]
 
 
-async def test_defaults_and_explicit_values_are_told_apart(world: World) -> None:
+async def test_defaults_and_explicit_values_are_distinguished(world: World) -> None:
     async with managed(world, rules()):
         app = await world.client.create(APPS, app_object())
         assert _marks(app) == ("true", "true")

@@ -237,6 +237,19 @@ def test_run_forwards_signals_and_returns_128_plus_the_signal(settled: World) ->
     assert settled.end(running).code == 128 + signal.SIGTERM
 
 
+@pytest.mark.parametrize("name", ["HUP", "INT"])
+def test_run_keeps_ignored_signals(settled: World, name: str) -> None:
+    """As nohup, or a shell with `&`, starts it."""
+    outer = f'trap \'\' {name}; exec "$0" run sh -c "$1" "$2" "$3"'
+    inner = f'kill -{name} $$ && exec "$0" -c "$1"'
+    code = f"import os, signal; os.kill(os.getppid(), signal.SIG{name}); print('alive')"
+    done = run_program(
+        ["sh", "-c", outer, settled.script, inner, sys.executable, code],
+        env=settled.environment(),
+    )
+    assert (done.returncode, done.stdout) == (0, "alive\n")
+
+
 def test_run_warns_when_docker_config_differs_from_the_daemons(settled: World) -> None:
     done = settled.rdd("run", "true", DOCKER_CONFIG="/elsewhere")
     assert any(

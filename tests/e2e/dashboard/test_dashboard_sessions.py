@@ -168,7 +168,7 @@ def test_proof_is_valid_once_and_for_one_address(shared: World) -> None:
     assert browser.send("POST", "/session", body=body).status == 401
 
 
-def test_page_of_another_version_is_told_to_reload(shared: World) -> None:
+def test_page_of_another_version_is_rejected(shared: World) -> None:
     answer = logged_in(shared).prove(protocol=99)
     assert answer.status == 409
     assert answer.json()["reason"] == "ProtocolMismatch"

@@ -319,7 +319,7 @@ async def test_unknown_kinds_do_not_reveal_themselves(full: Api) -> None:
         await full.refused(403, "GET", path, user=as_user("jo"))
 
 
-async def test_nobody_grants_more_than_they_have(full: Api) -> None:
+async def test_no_identity_grants_more_than_it_has(full: Api) -> None:
     """For each verb: an administrator of a namespace cannot grant what they lack."""
     roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles"
     admin = as_user("admin-1")

@@ -355,7 +355,7 @@ async def test_refused_body_is_reset_after_the_response(wire: WireServer) -> Non
     assert (await client.answer(client.request()))[0] == 200
 
 
-async def test_reset_tells_the_handler() -> None:
+async def test_reset_reaches_the_handler() -> None:
     started, lost = asyncio.Event(), asyncio.Event()
 
     async def handler(exchange: Exchange) -> None:

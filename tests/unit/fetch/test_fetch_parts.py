@@ -115,7 +115,7 @@ async def test_status_of_a_response_is_a_cause(
     assert await failure_of(cache, origin.url) == expected
 
 
-async def test_connection_failures_are_told_apart(
+async def test_connection_failures_are_distinguished(
     cache: Cache, origin: Origin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(failures, "is_offline", lambda: False)

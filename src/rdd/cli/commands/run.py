@@ -111,11 +111,16 @@ def _run_child(words: list[str], variables: dict[str, str], call: Call) -> int:
         elif child.poll() is None:
             child.send_signal(number)
 
-    # A terminal signals the child as well; a duplicate is harmless.
-    before = {number: signal.signal(number, forward) for number in _FORWARDED}
+    # A terminal signals the child as well; a duplicate is harmless. What nohup or a shell made
+    # this process ignore, the child ignores, too.
+    before = {
+        number: signal.signal(number, forward)
+        for number in _FORWARDED
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
     try:
         try:
-            child = popen([program, *words[1:]], env=variables)
+            child = popen([program, *words[1:]], keeps_ignored=True, env=variables)
         except OSError as error:
             raise CommandError(f"failed to run {quote(program)}: {error.strerror}") from error
         for number in pending:

@@ -126,6 +126,11 @@ class _Accepted(_Side):
         if self._connecting is not None:
             self._connecting.cancel()
 
+    def eof_received(self) -> bool:
+        if self._observer is not None:
+            self._observer.client_ended()
+        return super().eof_received()
+
     async def _connect(self) -> None:
         loop = asyncio.get_running_loop()
         try:

@@ -25,6 +25,9 @@ class ConnectionObserver(Protocol):
     def from_server(self, data: bytes) -> None:
         """Called for every piece of data of the server."""
 
+    def client_ended(self) -> None:
+        """Called when the client sends no more; it may still wait for an answer."""
+
     def closed(self) -> None:
         """Called once, when the connection has ended."""
 
@@ -51,6 +54,10 @@ class PortObserver:
         if data.startswith((b"HTTP/1.1 101", b"HTTP/1.0 101")):
             self._is_upgraded = True
         self._activity.end(self)
+        self._activity.touch(self._cause)
+
+    def client_ended(self) -> None:
+        """Count it: the server may have to answer, or to end the connection."""
         self._activity.touch(self._cause)
 
     def closed(self) -> None:

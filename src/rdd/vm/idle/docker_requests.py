@@ -78,6 +78,11 @@ class DockerObserver:
             self._response = None
             self._activity.end(self)
 
+    def client_ended(self) -> None:
+        """Count the end of the input of a stream, but not that of a kept-alive connection."""
+        if self._response is not None:
+            self._activity.touch(self._cause)
+
     def closed(self) -> None:
         self._activity.end(self)
 

@@ -108,7 +108,20 @@ async def test_only_what_a_client_sends_counts_on_a_quiet_stream() -> None:
     seen.from_server(b"output")
     assert not causes
     seen.from_client(b"x")
-    assert causes == [f"POST /containers/{_ID}/attach on the Docker socket"]
+    seen.client_ended()
+    assert causes == [f"POST /containers/{_ID}/attach on the Docker socket"] * 2
+
+
+async def test_end_of_a_kept_alive_connection_does_not_count() -> None:
+    activity = Activity()
+    seen = DockerObserver(activity)
+    seen.from_client(b"GET /_ping HTTP/1.1\r\n\r\n")
+    seen.from_server(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK")
+    causes: list[str] = []
+    activity.wake = causes.append
+    seen.client_ended()
+    seen.closed()
+    assert not causes
 
 
 async def test_what_is_not_http_counts_and_breaks_nothing() -> None:

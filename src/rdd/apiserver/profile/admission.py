@@ -39,8 +39,6 @@ _RESOURCES: _Key = (names.RDD_GROUP, "resources")
 _MONITORS: _Key = (names.RDD_GROUP, "urlmonitors")
 _CHECKOUTS: _Key = (names.RDD_GROUP, "checkouts")
 _CONFIG_MAPS: _Key = ("", "configmaps")
-
-
 _COPY = (names.SYSTEM_NAMESPACE, names.PROFILE_CONFIG_MAP)
 
 
@@ -69,10 +67,7 @@ class DeploymentProfile:
         if key not in self._checks:
             return False
         if key == _CONFIG_MAPS:
-            if (attributes.namespace, attributes.name) != (
-                names.SYSTEM_NAMESPACE,
-                names.PROFILE_CONFIG_MAP,
-            ):
+            if (attributes.namespace, attributes.name) != _COPY:
                 return False
         elif attributes.operation not in (CREATE, UPDATE):
             return False

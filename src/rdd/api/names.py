@@ -108,6 +108,9 @@ trash."""
 HOLD = f"{LIMA_GROUP}/hold"
 """On a LimaVM: it is stopped and does not start while this is there; the value is who holds it."""
 
+DISK_SNAPSHOTS_CHANGED = f"{LIMA_GROUP}/diskSnapshotsChanged"
+"""On a LimaVM: snapshots inside of its disk were created or deleted; removed when that is seen."""
+
 SNAPSHOT_CONTENT = f"{RDD_GROUP}/content"
 """On a new Snapshot: the id of content that is on disk already, by an import or a reset."""
 

@@ -45,6 +45,11 @@ def shell(vm_home: VmHome, name: str, line: str) -> str:
     ).out.strip()
 
 
+def _names(vm_home: VmHome) -> list[str]:
+    found = vm_home.world.rdd("snapshot", "ls", "-o", "json").json()
+    return sorted(one["name"] for one in found if one["state"] == "Complete")
+
+
 def test_virtual_machine_from_creation_to_clone(vm_home: VmHome) -> None:
     rdd = vm_home.world.rdd
     vm_home.create("vm", "--start", text=TEMPLATE)
@@ -71,6 +76,12 @@ def test_virtual_machine_from_creation_to_clone(vm_home: VmHome) -> None:
     again = vm_home.world.try_rdd("limavm", "snapshot", "create", "vm", "good")
     assert 'snapshot "good" already exists' in again.last[1]
 
+    # The same snapshot as an object; one that is deleted inside of the disk is gone.
+    rdd("limavm", "snapshot", "create", "vm", "Other")
+    vm_home.world.until(lambda: _names(vm_home) == ["vm-good", "vm-other"])
+    rdd("limavm", "snapshot", "delete", "vm", "Other")
+    vm_home.world.until(lambda: _names(vm_home) == ["vm-good"])
+
     shown = vm_home.world.on_terminal("limavm", "start", "vm")
     assert shown.code == 0
     assert "%, " in shown.out  # the boot steps
@@ -89,6 +100,13 @@ def test_virtual_machine_from_creation_to_clone(vm_home: VmHome) -> None:
     assert "size in the guest" in rdd("limavm", "disk", "show", "copy").out
     trimmed = rdd("--log-level=info", "limavm", "disk", "trim", "copy")
     assert "uses" in trimmed.last[1]
+    snapshots = vm_home.world.instance.snapshot_dirs[0]
+    rdd("snapshot", "restore", "vm-good")
+    assert shell(vm_home, "vm", "cat /data/file") == "first"
+    assert "when that machine stops" in rdd("snapshot", "rm", "vm-good").last[1]
+    rdd("limavm", "stop", "vm")
+    vm_home.world.until(lambda: _names(vm_home) == [] and not snapshots.exists())
+    assert rdd("limavm", "snapshot", "ls", "vm", "-o", "json").json() == []
     for name in ("vm", "copy"):
         rdd("limavm", "delete", "--force", name)
         assert not vm_home.directory(name).exists()

@@ -82,13 +82,31 @@ async def save(
     await flush(target)
 
 
+async def link(directory: InstanceDirectory, target: Path) -> None:
+    """Save a machine whose disk has the state inside already; it may run. Raises HostError."""
+    _make(target)
+    names = entries_of(directory.path)
+    linked = [name for name in names if name in (*_IMMUTABLE, files.DISK)]
+    copied = [name for name in names if name not in linked and name != files.SUSPENDED]
+    await copy_entries(directory.path, copied, target)
+    for name in linked:
+        _link(directory.path / name, target / name)
+    await flush(target)
+
+
 async def forget(source: Path, record: MachineRecord) -> None:
     """Remove from a disk what a snapshot has inside of it. Raises HostError."""
     disk = source / files.DISK
     if record.method != "qcow2" or not disk.exists() or disk.stat().st_nlink < 2:
         return  # the last link: the whole file goes
     if record.tag in [one.name for one in (await disks.inspect(disk)).snapshots]:
-        await disks.delete_snapshot(disk, record.tag)
+        try:
+            await disks.delete_snapshot(disk, record.tag)
+        except HostError as error:  # qemu-img refuses while the emulator has the disk
+            raise HostError(
+                f"it is inside of a disk that is in use, and is removed when that machine stops: "
+                f"{error}"
+            ) from error
 
 
 async def materialize(

@@ -8,7 +8,7 @@ from rdd.base.sizes import binary
 from rdd.cli.commands.snapshot.ls import scope_text
 from rdd.cli.commands.snapshot.object import COLLECTION, connection_for, find
 from rdd.cli.framework.confirm import confirm
-from rdd.cli.framework.connection import follow
+from rdd.cli.framework.connection import conditions_of, follow
 from rdd.cli.framework.errors import TIMED_OUT, CommandError
 from rdd.cli.framework.types import Call
 
@@ -31,10 +31,14 @@ def run(call: Call) -> int:
             deadline = time.monotonic() + _TIMEOUT_S
             for state in follow(connection, COLLECTION, name, deadline=deadline):
                 if state is None or state["metadata"]["uid"] != uid:
+                    call.log.info(f"snapshot {quote(name)} has been removed")
+                    break
+                ready = conditions_of(state).get("Ready", {})
+                if ready.get("reason") == "RemovalPending":
+                    call.log.warning(f"snapshot {quote(name)}: {ready['message']}")
                     break
             else:
                 raise CommandError(
                     f"snapshot {quote(name)} is still being removed", exit_code=TIMED_OUT
                 )
-            call.log.info(f"snapshot {quote(name)} has been removed")
     return 0

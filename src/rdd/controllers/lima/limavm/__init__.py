@@ -12,7 +12,7 @@ reasons, status     conditions and events
 environment         the interface to rdd.vm
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from rdd.api import names
 from rdd.api.types import Object
@@ -37,8 +37,10 @@ from rdd.runtime import (
     finalizers_changed,
     generation_changed,
     maps,
+    resource_of,
     watch,
 )
+from rdd.runtime.passthrough import Handler
 from rdd.vm.instance_dir import LimaHome
 
 __all__ = ["controller", "limavm"]
@@ -78,7 +80,6 @@ def controller(env: ControllerEnvironment, make_machines: MakeVmEnvironment) -> 
     reservations = NameReservations()
     grace_periods: dict[str, float] = {}
     present: list[VmEnvironment] = []  # a restarted manager creates another one
-    disks = DiskEndpoint(lambda: present[-1] if present else None)
     machine_logs = logs.LogEndpoint(LimaHome(env.instance.lima_home))
     keeps_logs = bool(env.environment.get("RDD_KEEP_LOGS"))
 
@@ -106,6 +107,18 @@ def controller(env: ControllerEnvironment, make_machines: MakeVmEnvironment) -> 
         )
         return admission.webhooks()
 
+    def passthroughs(context: Context) -> Mapping[str, Handler]:
+        async def announce(name: str) -> None:
+            change = {"metadata": {"annotations": {names.DISK_SNAPSHOTS_CHANGED: "true"}}}
+            for vm in context.cache.of(LimaVM).list():
+                if vm.metadata.name == name:
+                    await context.client.patch(
+                        resource_of(LimaVM), name, change, namespace=vm.metadata.namespace
+                    )
+
+        disks = DiskEndpoint(lambda: present[-1] if present else None, announce)
+        return {ENDPOINT: disks.handle, logs.ENDPOINT: machine_logs.handle}
+
     return Controller(
         "limavm",
         reconciler,
@@ -115,7 +128,7 @@ def controller(env: ControllerEnvironment, make_machines: MakeVmEnvironment) -> 
         ),
         definitions=crds_of("limavm"),
         webhooks=webhooks,
-        passthroughs={ENDPOINT: disks.handle, logs.ENDPOINT: machine_logs.handle},
+        passthroughs=passthroughs,
         workers=_WORKERS,
     )
 

@@ -12,7 +12,7 @@ Status. Snapshots can be created, restored and deleted only while the virtual ma
 stopped; it cannot start meanwhile.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -33,8 +33,14 @@ ENDPOINT = "disks"
 class DiskEndpoint:
     """Serves requests about disks."""
 
-    def __init__(self, machines: Callable[[], VmEnvironment | None]) -> None:
+    def __init__(
+        self,
+        machines: Callable[[], VmEnvironment | None],
+        changed: Callable[[str], Awaitable[None]] | None = None,
+    ) -> None:
         self._machines = machines
+        self._changed = changed
+        """Called with the name of a machine whose disk has other snapshots now."""
 
     async def handle(self, exchange: "Exchange", rest: str) -> "Response | None":
         """Execute a request; a failure is a Status."""
@@ -74,4 +80,6 @@ class DiskEndpoint:
             raise errors.Conflict(str(error)) from error
         except HostError as error:
             raise errors.BadRequest(str(error)) from error
+        if self._changed is not None:
+            await self._changed(name)
         return await machines.describe_storage(name)

@@ -4,6 +4,7 @@
 reconciler   what is pending for a Snapshot; adoption of content on disk
 saving       from a Snapshot to content on disk
 restoring    from content on disk to machines and settings
+disk_snapshots  those inside of disks, made by `rdd limavm snapshot`
 holds        keeps machines stopped meanwhile
 reasons      the conditions Ready and Restored
 
@@ -12,6 +13,7 @@ It is in the group of the machines, whose files it reads and exchanges.
 
 from collections.abc import Iterable
 
+from rdd.api import names
 from rdd.api.types import Object
 from rdd.controllers.environment import ControllerEnvironment
 from rdd.controllers.lima.snapshot.holds import snapshot_of
@@ -22,6 +24,7 @@ from rdd.kinds.snapshot import Snapshot
 from rdd.runtime import (
     Context,
     Controller,
+    ObjectKey,
     annotations_changed,
     any_of,
     finalizers_changed,
@@ -53,3 +56,5 @@ def snapshot(env: ControllerEnvironment) -> Controller:
 
 def _changed_vm(vm: Object) -> Iterable[VmChanged]:
     yield VmChanged(snapshot_of(LimaVM.of(vm)))
+    if names.DISK_SNAPSHOTS_CHANGED in (vm["metadata"].get("annotations") or {}):
+        yield VmChanged("", ObjectKey.of(vm))

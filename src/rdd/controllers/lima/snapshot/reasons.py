@@ -18,6 +18,8 @@ REASONS: Final = ReasonTable(
            "there is other content of this name on disk, which is kept"),
     Reason(READY, "False", "ContentMissing", FORWARDED,
            "the content was complete and is not on disk any more, or cannot be read"),
+    Reason(READY, "False", "RemovalPending", FORWARDED,
+           "it is inside of the disk of a machine that runs, and is removed when that stops"),
     Reason(RESTORED, "True", "Restored", "The snapshot has been restored", "it is in effect"),
     Reason(RESTORED, "False", "Restoring", "The snapshot is being restored",
            "`status.progress` has the details"),

@@ -10,6 +10,7 @@ Content on disk without a Snapshot, after a reset or a restore of the database, 
 """
 
 import asyncio
+import contextlib
 import logging
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from rdd.api import errors, names, timestamps
 from rdd.api.types import Object
 from rdd.client import Unreachable
 from rdd.controllers.environment import ControllerEnvironment
+from rdd.controllers.lima.snapshot.disk_snapshots import DiskSnapshots
 from rdd.controllers.lima.snapshot.holds import Holds, holder_of
 from rdd.controllers.lima.snapshot.reasons import READY, REASONS, RESTORED
 from rdd.controllers.lima.snapshot.restoring import Restoring
@@ -45,6 +47,7 @@ log = logging.getLogger("rdd.snapshot")
 _REPORT_S = 1.0
 _RETRY_S = 30.0
 _BUSY_S = 0.5
+_REMOVAL_RETRY_S = 5.0
 _NO_PROGRESS: Object = {"progress": None, "copiedBytes": None, "totalBytes": None}
 
 
@@ -53,6 +56,8 @@ class VmChanged(NamedTuple):
 
     snapshot: str
     """The Snapshot that holds it; empty if none does."""
+    changed: ObjectKey | None = None
+    """The LimaVM whose disk has other snapshots inside."""
 
 
 class SnapshotReconciler:
@@ -66,6 +71,7 @@ class SnapshotReconciler:
         self._status = StatusWriter(context, Snapshot)
         self._holds = Holds(context)
         self._saving = Saving(context, env, self._store, self._holds)
+        self._disks = DiskSnapshots(context, env, self._store)
         self._restoring = Restoring(context, env, self._holds)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._restores: set[str] = set()
@@ -84,6 +90,34 @@ class SnapshotReconciler:
         for entry in entries:
             if self._snapshots.get(ObjectKey("", entry.name)) is None:
                 await self._adopt(entry)
+        for vm in self._vms.list():
+            self._context.enqueue(VmChanged("", ObjectKey.of(vm.raw)))
+
+    async def _compare(self, key: ObjectKey) -> Result:
+        """Create and remove Snapshots for what is inside of a disk."""
+        vm = self._vms.get(key)
+        if vm is None:
+            return Result.done()
+        if self._busy.locked():
+            return Result.requeue(_BUSY_S)
+        async with self._busy:
+            try:
+                new, gone = await self._disks.compare(vm)
+            except HostError as error:
+                log.warning("the snapshots in the disk of %s were not read: %s", key.name, error)
+                return Result.done()
+            for entry in new:
+                await self._adopt(entry)
+        for name in gone:
+            with contextlib.suppress(errors.NotFound):
+                await self._context.client.delete(resource_of(Snapshot), name)
+        if names.DISK_SNAPSHOTS_CHANGED in (vm.raw["metadata"].get("annotations") or {}):
+            removed = {"metadata": {"annotations": {names.DISK_SNAPSHOTS_CHANGED: None}}}
+            with contextlib.suppress(errors.NotFound):
+                await self._context.client.patch(
+                    resource_of(LimaVM), key.name, removed, namespace=key.namespace
+                )
+        return Result.done()
 
     async def _adopt(self, entry: StoredSnapshot) -> None:
         manifest = entry.manifest
@@ -113,6 +147,8 @@ class SnapshotReconciler:
     async def reconcile(self, key: ObjectKey | VmChanged) -> Result:
         if isinstance(key, VmChanged):
             await self._holds.changed()
+            if key.changed is not None:
+                return await self._compare(key.changed)
             if key.snapshot:
                 self._context.enqueue(ObjectKey("", key.snapshot))
             return Result.done()
@@ -252,7 +288,11 @@ class SnapshotReconciler:
             if self._busy.locked():
                 return Result.requeue(_BUSY_S)  # another operation may use the same disk
             if CLEANUP in found.metadata.finalizers and _reason(found, READY) != "NameInUse":
-                await self._remove(key.name)
+                try:
+                    await self._remove(key.name)
+                except HostError as error:
+                    await self._write(found, "RemovalPending", str(error))
+                    return Result.requeue(_REMOVAL_RETRY_S)
             await remove_finalizer(self._context.client, Snapshot, found.raw, CLEANUP)
         await self._holds.release_all(holder_of(key.name))
         return Result.done()

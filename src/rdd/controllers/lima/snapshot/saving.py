@@ -13,6 +13,7 @@ import orjson
 from rdd.api import errors, names
 from rdd.api.types import Object
 from rdd.base.sizes import binary
+from rdd.client import Client
 from rdd.client.resources import CONFIG_MAPS
 from rdd.controllers.environment import ControllerEnvironment
 from rdd.controllers.lima.snapshot import objects
@@ -126,7 +127,7 @@ class Saving:
         name = vm.metadata.name
         directory = self._home.directory(name)
         method = await asyncio.to_thread(machine.method_for, directory, target.parents[1])
-        template = await self._template(vm, directory)
+        template = await template_of(self._client, vm, directory)
         record = MachineRecord(
             driver=directory.driver,
             method=method,
@@ -145,15 +146,17 @@ class Saving:
         await machine.save(directory, target, record, report=report)
         return record
 
-    async def _template(self, vm: LimaVM, directory: InstanceDirectory) -> str:
-        name = vm.status.template_config_map
-        if name:
-            try:
-                found = await self._client.get(CONFIG_MAPS, name, namespace=vm.metadata.namespace)
-                return str((found.get("data") or {}).get(TEMPLATE_KEY, ""))
-            except errors.NotFound:
-                pass
-        return directory.read_lima_yaml() or ""
+
+async def template_of(client: Client, vm: LimaVM, directory: InstanceDirectory) -> str:
+    """Return the template of a LimaVM: that of its ConfigMap, otherwise that on disk."""
+    name = vm.status.template_config_map
+    if name:
+        try:
+            found = await client.get(CONFIG_MAPS, name, namespace=vm.metadata.namespace)
+            return str((found.get("data") or {}).get(TEMPLATE_KEY, ""))
+        except errors.NotFound:
+            pass
+    return directory.read_lima_yaml() or ""
 
 
 def tag_of(snapshot: str) -> str:

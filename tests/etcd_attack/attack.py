@@ -131,6 +131,8 @@ async def attack(given: argparse.Namespace, stack: contextlib.ExitStack) -> dict
         began, before = time.monotonic(), len(clients.recording.operations)
         async with FAULTS[name](world):
             await asyncio.sleep(given.hold_s)
+            while len(clients.recording.operations) - before < given.hold_operations:
+                await asyncio.sleep(0.1)
         await _recovered(clients)
         done = len(clients.recording.operations) - before
         print(f"{name}: {done} operations, recovered {time.monotonic() - began:.1f} s", flush=True)
@@ -262,6 +264,9 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--hold-s", type=float, default=2.0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--hold-operations", type=int, default=0, help="keep a fault for so many operations"
+    )
     parser.add_argument("--stale-reads", action="store_true", help="plant a fault: read rv=0")
     given = parser.parse_args()
     with contextlib.ExitStack() as stack:

@@ -72,6 +72,10 @@ def test_newer_etcd_under_attack(attack: Callable[..., CompletedProcess[str]], s
 
 
 def test_stale_reads_are_found(attack: Callable[..., CompletedProcess[str]]) -> None:
-    """Planted: clients read `resourceVersion=0` while a server is cut off from etcd."""
-    done = attack("etcd", "--stale-reads", "--faults", "cut-off-server", "--rounds", "3")
+    """Planted: clients read `resourceVersion=0` while a server is cut off from etcd.
+
+    A number of operations, not a time: on a busy machine few of them fit into a second.
+    """
+    words = ["--faults", "cut-off-server", "--rounds", "2", "--hold-operations", "150"]
+    done = attack("etcd", "--stale-reads", *words)
     assert done.returncode == 1 and "is not linearizable" in done.stdout, done

@@ -130,9 +130,10 @@ async def attack(given: argparse.Namespace, stack: contextlib.ExitStack) -> dict
     for name in names:
         began, before = time.monotonic(), len(clients.recording.operations)
         async with FAULTS[name](world):
-            await asyncio.sleep(given.hold_s)
-            while len(clients.recording.operations) - before < given.hold_operations:
-                await asyncio.sleep(0.1)
+            while True:
+                await asyncio.sleep(given.hold_s)
+                if len(clients.recording.operations) - before >= given.hold_operations:
+                    break
         await _recovered(clients)
         done = len(clients.recording.operations) - before
         print(f"{name}: {done} operations, recovered {time.monotonic() - began:.1f} s", flush=True)

@@ -210,3 +210,11 @@ def test_no_client_is_an_administrator_under_limits(
         assert done.returncode != 0
         assert f"rdd.rules of {profiled.path} do not allow it" in done.stderr
         assert run("get", "namespaces", *proof).returncode == 0
+
+
+@pytest.mark.parametrize("command", ["show", "check", "accept"])
+def test_without_a_profile_the_commands_report_that(profiled: Profiled, command: str) -> None:
+    done = profiled.world.rdd("profile", command)
+    assert done.out.startswith("No deployment profile ")
+    if command == "show":
+        assert str(profiled.path) in done.out.splitlines()[1]

@@ -22,12 +22,12 @@ def run(call: Call) -> int:
     if rules is None or not rules.locks:
         if isinstance(rules, BrokenProfile):
             raise CommandError(f"the profile is broken: {rules.problems[0]}")
-        call.log.info("no deployment profile locks a setting of this instance")
+        call.out.write("No deployment profile locks a setting of this instance.\n")
         return 0
     with shown(call) as progress, connected(call, creates=False, progress=progress) as connection:
         app = get_or_none(connection, APP)
         if app is None:
-            call.log.info("there is no App; a new one gets the locked values")
+            call.out.write("There is no App; a new one gets the locked values.\n")
             return 0
         deviating = {deviation.field for deviation in rules.app_deviations(app)}
         spec: dict[str, Any] = {}

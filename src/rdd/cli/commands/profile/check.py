@@ -21,7 +21,7 @@ def run(call: Call) -> int:
     else:
         found = CurrentProfile.of(call.instance).rules()
         if found is None:
-            call.log.info("no deployment profile applies to this instance")
+            call.out.write("No deployment profile applies to this instance.\n")
             return 0
         rules = found
     if isinstance(rules, BrokenProfile):

@@ -32,8 +32,8 @@ def run(call: Call) -> int:
         call.out.write(json.dumps(_described(rules, app)) + "\n")
         return 0
     if rules is None:
-        places = "".join(f"\n  {path}" for place in profile.places for path in place.paths())
-        call.log.info(f"no deployment profile applies; searched are{places}")
+        places = "".join(f"  {path}\n" for place in profile.places for path in place.paths())
+        call.out.write(f"No deployment profile applies. Files searched, in this order:\n{places}")
         return 0
     scope = "system" if rules.is_system else "user"
     call.out.write(f"Profile: {rules.path} ({scope})\n")

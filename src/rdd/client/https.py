@@ -45,9 +45,15 @@ class HttpsTransport:
     streams_state = False
 
     def __init__(
-        self, connection: ConnectionConfig, *, reload: Callable[[], ConnectionConfig] | None = None
+        self,
+        connection: ConnectionConfig,
+        *,
+        reload: Callable[[], ConnectionConfig] | None = None,
+        local_address: str = "",
     ) -> None:
+        """`local_address` is the address to connect from; empty: any."""
         self._connection = connection
+        self._local = (local_address, 0) if local_address else None
         self._reload = reload
         self._session: aiohttp.ClientSession | None = None
 
@@ -116,7 +122,7 @@ class HttpsTransport:
             is_secure = self._connection.server.startswith("https://")
             tls = client_context(self._connection) if is_secure else True
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=tls, limit=0),
+                connector=aiohttp.TCPConnector(ssl=tls, limit=0, local_addr=self._local),
                 skip_auto_headers=("User-Agent", "Content-Type", "Accept"),
             )
         headers = [*call.headers.items(), *self._connection.impersonate]

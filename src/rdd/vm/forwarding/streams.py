@@ -12,6 +12,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import cast
 
+from rdd.host.own_address import OWN_ADDRESS
 from rdd.vm.idle.connections import ConnectionObserver
 
 Dial = Callable[[], Awaitable[socket.socket]]
@@ -114,6 +115,9 @@ class _Accepted(_Side):
         super().connection_made(transport)
         assert self.transport is not None
         self.transport.pause_reading()
+        peer = transport.get_extra_info("peername")
+        if isinstance(peer, tuple) and peer[0] == OWN_ADDRESS:
+            self._observer = None
         if self._observer is not None:
             self.observed = self._observer.from_client
             self._observer.opened()

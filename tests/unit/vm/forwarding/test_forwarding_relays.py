@@ -11,6 +11,7 @@ from typing import cast
 import pytest
 
 from rdd.host.errors import HostError
+from rdd.host.own_address import CAN_BIND, OWN_ADDRESS
 from rdd.vm.drivers.protocol import Endpoint
 from rdd.vm.forwarding.datagrams import DatagramRelay
 from rdd.vm.forwarding.sockets import (
@@ -22,6 +23,8 @@ from rdd.vm.forwarding.sockets import (
     listening_process,
 )
 from rdd.vm.forwarding.streams import Dial, StreamRelay
+from rdd.vm.idle.activity import Activity
+from rdd.vm.idle.connections import PortObserver
 
 ANY = Endpoint("127.0.0.1", 0)
 MIB = 1 << 20
@@ -65,6 +68,29 @@ async def test_half_closed_connection_still_receives() -> None:
     writer.close()
     await relay.close()
     server.close()
+
+
+@pytest.mark.skipif(not CAN_BIND, reason="only Linux has a loopback network")
+@pytest.mark.parametrize(("source", "is_seen"), [("127.0.0.1", True), (OWN_ADDRESS, False)])
+async def test_requests_of_rdd_itself_are_not_observed(source: str, is_seen: bool) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(await reader.read(100))
+        writer.close()
+
+    server, address = await serve(answer)
+    listener = listen_inet(ANY)
+    activity = Activity()
+    causes: list[str] = []
+    activity.wake = causes.append
+    relay = StreamRelay(listener, dialer(address), lambda: PortObserver(activity, "a port"))
+    await relay.start()
+    reader, writer = await asyncio.open_connection(*listener.getsockname(), local_addr=(source, 0))
+    writer.write(b"hello")
+    assert await reader.read() == b"hello"
+    writer.close()
+    await relay.close()
+    server.close()
+    assert bool(causes) is is_seen
 
 
 async def test_backpressure_loses_no_data() -> None:

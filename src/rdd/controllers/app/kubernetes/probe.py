@@ -13,11 +13,13 @@ import asyncio
 import enum
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 import orjson
 
 from rdd.client import Call, Reply, Unreachable
 from rdd.client.kubeconfig import ConnectionConfig, KubeconfigError
+from rdd.host.own_address import CAN_BIND, OWN_ADDRESS
 from rdd.runtime import is_true
 
 TIMEOUT_S = 3.0
@@ -70,7 +72,9 @@ async def missing_node(connection: ConnectionConfig, *, timeout_s: float = TIMEO
 async def _get(connection: ConnectionConfig, path: str, timeout_s: float) -> Reply:
     from rdd.client.https import HttpsTransport  # with aiohttp, which only a cluster needs
 
-    transport = HttpsTransport(connection)
+    # The port is forwarded: this request is no activity of a client.
+    is_local = CAN_BIND and urlsplit(connection.server).hostname == "127.0.0.1"
+    transport = HttpsTransport(connection, local_address=OWN_ADDRESS if is_local else "")
     try:
         async with asyncio.timeout(timeout_s):
             return await transport.request(Call("GET", path, {}, {}))

@@ -244,8 +244,9 @@ def test_guest_directory_yields_all_files(tmp_path: Path) -> None:
     assert image.initrd is not None
     assert (image.location, image.kernel.cmdline) == (str(tmp_path / "image"), "quiet")
     assert chosen_image({}) is None
-    with pytest.raises(HostError, match='RDD_GUEST_IMAGE: "/no/such" does not exist'):
+    with pytest.raises(HostError, match='RDD_GUEST_IMAGE: "/no/such" does not exist') as failure:
         chosen_image({"RDD_GUEST_IMAGE": "/no/such"})
+    assert failure.value.reason == "InvalidSource"  # no retry
 
 
 def test_finds_the_installed_guest(tmp_path: Path) -> None:

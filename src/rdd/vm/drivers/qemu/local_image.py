@@ -10,7 +10,7 @@ guest-image` builds such a directory. The same directory at
 from collections.abc import Mapping
 from pathlib import Path
 
-from rdd.host.errors import HostError
+from rdd.host.errors import FailureReason, HostError
 from rdd.vm.template.model import File, Image, Kernel
 
 VARIABLE = "RDD_GUEST_IMAGE"
@@ -23,7 +23,7 @@ def chosen_image(environment: Mapping[str, str]) -> Image | None:
         return None
     path = Path(text).expanduser()
     if not path.exists():
-        raise HostError(f'{VARIABLE}: "{path}" does not exist')
+        raise HostError(f'{VARIABLE}: "{path}" does not exist', reason=FailureReason.INVALID_SOURCE)
     return _image(path)
 
 
@@ -40,7 +40,7 @@ def _image(path: Path) -> Image:
     directory = path.resolve()
     image = directory / "image"
     if not image.exists():
-        raise HostError(f'"{directory}" has no file "image"')
+        raise HostError(f'"{directory}" has no file "image"', reason=FailureReason.INVALID_SOURCE)
     kernel, initrd, line = (directory / name for name in ("kernel", "initrd", "kernel.cmdline"))
     if not kernel.exists():
         return Image(location=str(image))

@@ -34,6 +34,8 @@ async def run(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     It MUST be repeatable, and MUST NOT touch what the loop changes, except through `on_loop`.
     """
     if size < offload.OFF_LOOP_BYTES:
+        # A write can be subject to hundreds of policies, or to one with thousands of parameters.
+        await offload.pause()
         try:
             with cel.interrupted_after(ALLOWANCE):
                 return work(*args, **kwargs)

@@ -11,6 +11,7 @@ own and return new ones.
 """
 
 import asyncio
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -18,12 +19,16 @@ from functools import partial
 from typing import ParamSpec, TypeVar
 
 OFF_LOOP_BYTES = 32 * 1024
+TURN_S = 0.005
+"""How long small steps follow each other before other tasks get their turn."""
 _THREADS = 2
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _executor: ThreadPoolExecutor | None = None
+_turn_began: float | None = None
+"""When the first small step of this turn of the event loop began."""
 
 
 async def run(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -35,6 +40,23 @@ async def run(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
         _executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="rdd-objects")
     task = partial(copy_context().run, work, *args, **kwargs)
     return await asyncio.get_running_loop().run_in_executor(_executor, task)
+
+
+async def pause() -> None:
+    """Let other tasks run if this turn of the loop has become long; called between small steps."""
+    global _turn_began
+    now = time.perf_counter()
+    if _turn_began is None:
+        _turn_began = now
+        asyncio.get_running_loop().call_soon(_end_turn)
+    elif now - _turn_began > TURN_S:
+        _end_turn()
+        await asyncio.sleep(0)
+
+
+def _end_turn() -> None:
+    global _turn_began
+    _turn_began = None
 
 
 async def check(size: int, work: Callable[[], T], *, has_rules: bool) -> T:

@@ -18,13 +18,10 @@ from tests.http.client import Api, as_user, binding, role
 from rdd.api.types import Object
 from rdd.apiserver.auth.identities import VIEWERS
 from rdd.apiserver.http.request import Stream, User
-from rdd.kinds.catalog import crds_of
+from rdd.kinds.catalog import BY_CONTROLLER, crds_of
 from rdd.testing import Options, Server, WatchStream, wire
 
-CONTROLLERS = (
-    *("app", "demo", "diagnostics", "limavm", "container", "containernamespace", "image"),
-    *("volume", "notary", "configmapreplicaset", "hostinfo"),
-)
+CONTROLLERS = tuple(name for name in BY_CONTROLLER if name != "mock")
 READ = {"get", "list", "watch"}
 WRITE = {"create", "update", "patch", "delete", "deletecollection"}
 ALL = READ | WRITE

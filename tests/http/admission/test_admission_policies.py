@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ValidatingAdmissionPolicy: validations in CEL, bound to resources and parameters."""
 
+import asyncio
 import threading
 from collections.abc import AsyncIterator
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from tests.http.admission.admission_world import CONFIG_MAPS, REGISTRATION, World
 
 from rdd.api.types import Object
+from rdd.apiserver import offload
 from rdd.apiserver.admission.evaluation import Evaluator
 from rdd.apiserver.auth.rbac import RbacAuthorizer
 from rdd.apiserver.http.request import User
@@ -477,3 +479,27 @@ async def test_costly_policies_are_evaluated_off_the_loop(
     assert threads[-1].startswith("rdd-objects")
     # The authorizer caches what the event loop changes, so the loop itself asks it.
     assert set(decisions) <= {here}
+
+
+async def test_many_parameters_pause_for_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offload, "TURN_S", 0.0)
+    for i in range(20):
+        await world.make(CONFIG_MAPS, {"metadata": {"name": f"p{i}", "labels": {"is": "param"}}})
+    kind = {"apiVersion": "v1", "kind": "ConfigMap"}
+    await policy(world, "params.metadata.name != object.metadata.name", paramKind=kind)
+    ref = {"selector": {"matchLabels": {"is": "param"}}, "parameterNotFoundAction": "Deny"}
+    await bind(world, paramRef=ref)
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    running = asyncio.ensure_future(other())
+    await world.make(CONFIG_MAPS, {"metadata": {"name": "new"}})
+    running.cancel()
+    assert turns >= 10

@@ -10,6 +10,7 @@ from typing import Any
 
 from rdd.api.selectors import from_label_selector_object
 from rdd.api.types import Object
+from rdd.apiserver import offload
 from rdd.apiserver.resources import Resource, ResourceRegistry
 
 
@@ -47,9 +48,10 @@ async def collect(
     else:
         selector = from_label_selector_object(ref.get("selector") or {})
         entries = [e for e in resource.cache.entries(where) if selector.matches(e.labels)]
-    found: list[Object | None] = [
-        resource.object(e) for e in await resource.convert_entries(entries)
-    ]
+    found: list[Object | None] = []
+    for entry in await resource.convert_entries(entries):
+        found.append(resource.object(entry))
+        await offload.pause()
     if not found and ref.get("parameterNotFoundAction") == "Deny":
         raise ConfigurationError(
             "no params found for policy binding with `Deny` parameterNotFoundAction"

@@ -203,6 +203,7 @@ def test_container_detail(page: Tab, world: Desktop, browser: Chromium, tmp_path
     page.until("document.querySelector('.line.hit .f-c1 mark')?.innerText === 'red'")
     page.fill(".log-view [data-filter]", "LINE 599")
     page.shows("1 of 100 matches")
+    page.until("document.querySelector('.line.hit')?.innerText === 'line 59900'")
     page.click("[aria-label='Previous match']")
     page.shows("100 of 100 matches", "line 59999")
     page.click("[aria-label='Next match']")

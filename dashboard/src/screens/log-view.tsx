@@ -2,7 +2,7 @@
 // A log that follows: 50,000 lines, of which only the visible ones exist in the DOM. Text can be
 // selected and searched, colours are those of the terminal, a broken stream is resumed.
 
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { spans, type Span } from "../ansi.ts";
 import { text } from "../api/kube.ts";
 import { socketUrl } from "../api/session.ts";
@@ -89,7 +89,8 @@ export function LogView({ path, active, round = "", timestamps = false, tail = "
     setFollowing(false);
     element.scrollTop = Math.max(0, line * ROW - element.clientHeight / 2);
   };
-  useEffect(() => {
+  // before the next event: a click on "previous" right after typing counts from the first match
+  useLayoutEffect(() => {
     if (needle && found.length > 0) show(0);
   }, [needle]);
   const step = (by: number) => found.length > 0 && show((hit + by + found.length) % found.length);

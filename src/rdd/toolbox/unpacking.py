@@ -24,8 +24,9 @@ from typing import IO, Any, Final, cast
 from rdd.fetch.cache import write_errors
 from rdd.fetch.checkout import copy
 from rdd.fetch.expansion import compression
-from rdd.host.errors import FailureReason, HostError
+from rdd.host.errors import HostError
 from rdd.host.files import open_new
+from rdd.toolbox.errors import BrokenArchive
 
 _EXPANSION: Final = 20
 _LEAST_BYTES: Final = 16 << 20  # a small archive may be mostly zeros
@@ -33,16 +34,6 @@ _HEADER_BYTES: Final = 64 << 10
 _CHUNK_BYTES: Final = 1 << 20
 _XZ_MEMORY_BYTES: Final = 256 << 20
 _MODE: Final = 0o755
-
-
-class BrokenArchive(HostError):
-    """The archive is damaged or has content that no archive of programs has."""
-
-    def __init__(self, source: str, problem: str) -> None:
-        super().__init__(
-            f'"{source}" was rejected: {problem}; nothing was installed',
-            reason=FailureReason.INVALID_SOURCE,
-        )
 
 
 def unpack(

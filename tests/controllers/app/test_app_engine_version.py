@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import io
 import json
+import os
 import tarfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -25,7 +26,7 @@ from tests.controllers.app.app_world import (
     until_reported,
     works,
 )
-from tests.controllers.controller_world import controller_environment, eventually, managed
+from tests.controllers.controller_world import controller_environment, eventually, gone, managed
 from tests.origin import Origin, serving
 from tests.runtime.runtime_world import World
 
@@ -43,12 +44,15 @@ from rdd.toolbox.installation import Toolbox
 VERIFIED, UNVERIFIED = "28.5.1", "28.6.0"
 
 
+PROGRAM = os.urandom(300_000)  # more than the origin sends before it waits
+
+
 def archive(name: str = "docker/dockerd") -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         info = tarfile.TarInfo(name)
-        info.size = 5
-        tar.addfile(info, io.BytesIO(b"1.2.3"))
+        info.size = len(PROGRAM)
+        tar.addfile(info, io.BytesIO(PROGRAM))
     return gzip.compress(buffer.getvalue())
 
 
@@ -131,7 +135,6 @@ async def test_version_is_fetched_with_consent_and_installed_before_the_restart(
         assert found.machines.starts == starts
         assert await found.directory() == ""
         found.origin.gate = asyncio.Event()
-        found.origin.content = archive()
         await world.client.patch(
             APPS, "app", {"metadata": {"annotations": {names.DOWNLOADS_APPROVED: "true"}}}
         )
@@ -140,7 +143,7 @@ async def test_version_is_fetched_with_consent_and_installed_before_the_restart(
         found.origin.gate.set()
         directory = found.toolbox.directory("engine", VERIFIED)
         await _until_directory(world, str(directory))
-        assert (directory / "dockerd").read_bytes() == b"1.2.3"
+        assert (directory / "dockerd").read_bytes() == PROGRAM
         assert found.machines.starts == starts + 1
         # Without a value the engine of the host runs again; the installed one stays.
         await found.select("")
@@ -173,8 +176,12 @@ async def test_failed_fetch_leaves_the_engine_running(
         assert message in _message(obj)
         assert found.machines.starts == starts
         assert await found.directory() == ""
+        assert len(await _checkouts(world)) == 1
         await found.select("")
         await settled(world)
+        await gone(
+            world, Checkout, f"engine-{VERIFIED}-{VERIFIED}.tgz"
+        )  # nothing is fetched any more
 
 
 @pytest.mark.parametrize(

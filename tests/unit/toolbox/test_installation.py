@@ -15,8 +15,9 @@ import pytest
 from rdd.fetch.digests import Digest
 from rdd.host.errors import FailureReason
 from rdd.toolbox.catalogue import Catalogue, CatalogueFile
+from rdd.toolbox.errors import BrokenArchive
 from rdd.toolbox.installation import FetchedFile, Toolbox
-from rdd.toolbox.unpacking import BrokenArchive, unpack
+from rdd.toolbox.unpacking import unpack
 
 TOOL = Catalogue.shipped().tool("docker")
 ENGINE = Catalogue.shipped().tool("engine")

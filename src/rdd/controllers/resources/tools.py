@@ -25,19 +25,18 @@ def resource_object(tool: Tool, version: str, file: CatalogueFile) -> Object:
         spec["digest"] = file.digest
     if file.checksum_url:
         spec["checksumURL"] = file.checksum_url
-    return {
-        "metadata": {
-            "name": resource_name(tool, version, file),
-            "labels": {names.TOOL: tool.name, names.TOOL_VERSION: version.replace("+", "-")},
-        },
-        "spec": spec,
-    }
+    name = resource_name(tool, version, file)
+    return {"metadata": {"name": name, "labels": _labels(tool, version)}, "spec": spec}
 
 
 def checkout_object(tool: Tool, version: str, file: CatalogueFile, namespace: str) -> Object:
     """Return a Checkout that leaves the file in the cache."""
     name = resource_name(tool, version, file)
     return {
-        "metadata": {"name": name, "namespace": namespace},
+        "metadata": {"name": name, "namespace": namespace, "labels": _labels(tool, version)},
         "spec": {"resource": name, "readonly": True},
     }
+
+
+def _labels(tool: Tool, version: str) -> dict[str, str]:
+    return {names.TOOL: tool.name, names.TOOL_VERSION: version.replace("+", "-")}

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 
-from rdd.api import errors
+from rdd.api import errors, names
 from rdd.api.types import Object
 from rdd.controllers.app.app.failures import failure
 from rdd.controllers.app.app.programs import RUNNING_FETCHES, TRANSIENT, Hold, is_approved
@@ -32,7 +32,14 @@ from rdd.instance import Instance
 from rdd.kinds.app import App
 from rdd.kinds.kind import Kind
 from rdd.kinds.resource import Checkout, Resource
-from rdd.runtime import Context, conditions_of, find_condition, owner_reference, resource_of
+from rdd.runtime import (
+    Context,
+    conditions_of,
+    find_condition,
+    is_controlled_by,
+    resource_of,
+    with_controller,
+)
 from rdd.toolbox.catalogue import (
     Catalogue,
     CatalogueFile,
@@ -40,6 +47,7 @@ from rdd.toolbox.catalogue import (
     platform_of,
     sorted_versions,
 )
+from rdd.toolbox.errors import BrokenArchive
 from rdd.toolbox.installation import FetchedFile, Toolbox
 
 ENGINE = "engine"
@@ -76,6 +84,8 @@ class EngineFetch:
         self._context = context
         self._env = env
         self._catalogue = catalogue
+        self._checkouts = context.cache.of(Checkout)
+        self._rejected: dict[tuple[Digest, ...], str] = {}
         self._toolbox = Toolbox(env.instance.tools_dir)
         self._cache = Cache.of_user(env.environment, env.home)
 
@@ -86,6 +96,7 @@ class EngineFetch:
     async def hold(self, app: App, driver: str) -> Hold | None:
         """Return why the App must wait; None if the engine is installed or none is selected."""
         version = app.spec.container_engine.version
+        await self._cancel_others(app, version)
         if not (app.spec.running and version) or driver != "host":
             return None
         if await asyncio.to_thread(self._toolbox.find, ENGINE, version) is not None:
@@ -142,8 +153,14 @@ class EngineFetch:
                 )
         if hold is not None:
             return hold
+        digests = tuple(one.digest for one in fetched)
+        if digests in self._rejected:  # the same bytes would be rejected again
+            return self._failed(self._rejected[digests], FailureReason.INVALID_SOURCE)
         try:
             await asyncio.to_thread(self._toolbox.install, self._tool, version, fetched)
+        except BrokenArchive as error:
+            self._rejected = {digests: str(error)}
+            return self._failed(str(error), FailureReason.INVALID_SOURCE)
         except HostError as error:
             return self._failed(str(error), error.reason or FailureReason.INVALID_SOURCE)
         for file in files:
@@ -174,7 +191,7 @@ class EngineFetch:
     async def _checked_out(self, app: App, version: str, file: CatalogueFile) -> Object:
         namespace = app.spec.namespace
         wanted = checkout_object(self._tool, version, file, namespace)
-        wanted["metadata"]["ownerReferences"] = [owner_reference(app.raw)]
+        wanted = with_controller(wanted, app.raw)
         return await self._get_or_create(Checkout, wanted, wanted["metadata"]["name"], namespace)
 
     async def _get_or_create(
@@ -190,11 +207,19 @@ class EngineFetch:
         except errors.AlreadyExists:
             return await client.get(resource_of(kind), name, namespace=namespace)
 
+    async def _cancel_others(self, app: App, version: str) -> None:
+        """Delete Checkouts of versions that are not selected any more: they would go on."""
+        for found in list(self._checkouts.list(namespace=app.spec.namespace)):
+            labels = found.metadata.labels
+            is_ours = labels.get(names.TOOL) == ENGINE and is_controlled_by(found.raw, app.raw)
+            if is_ours and labels.get(names.TOOL_VERSION) != version:
+                await self._delete(found.metadata.name, app.spec.namespace)
+
     async def _release(self, app: App, version: str, file: CatalogueFile) -> None:
-        name = resource_name(self._tool, version, file)
+        await self._delete(resource_name(self._tool, version, file), app.spec.namespace)
+
+    async def _delete(self, name: str, namespace: str) -> None:
         try:
-            await self._context.client.delete(
-                resource_of(Checkout), name, namespace=app.spec.namespace
-            )
+            await self._context.client.delete(resource_of(Checkout), name, namespace=namespace)
         except errors.NotFound:
             pass

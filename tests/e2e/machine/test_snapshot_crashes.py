@@ -74,7 +74,6 @@ def root(vm_home: VmHome) -> Path:
     "moment",
     [
         pytest.param(lambda home: list(root(home).glob(".creating-*/machines")), id="copying"),
-        pytest.param(lambda home: list(root(home).glob("s*/manifest.json")), id="complete"),
     ],
 )
 def test_creation_is_repeated(vm_home: VmHome, moment: Callable[[VmHome], object]) -> None:

@@ -32,6 +32,7 @@ from rdd.vm.idle.settings import IdleSettings
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root's machines can be paused")
 
+ROUNDS = 300 if os.environ.get("RDD_SOAK") == "1" else 5
 QUICK = IdleSettings(action="pause", after_s=0.4)
 
 
@@ -129,7 +130,7 @@ def test_kept_alive_connection_is_idle_and_its_next_request_is_answered(machine:
     with socket.socket(socket.AF_UNIX) as client_:
         client_.settimeout(120)
         client_.connect(str(machine.docker_socket))
-        for _ in range(5):
+        for _ in range(ROUNDS):
             wait_paused(machine)
             client_.sendall(b"GET /_ping HTTP/1.1\r\nHost: d\r\n\r\n")
             assert client_.recv(4096).startswith(b"HTTP/1.1 200 OK")

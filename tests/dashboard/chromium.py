@@ -218,6 +218,23 @@ class Tab:
             }})()"""
         )
 
+    def act(self, name: str, action: str) -> None:
+        """Choose an action in the menu of a row."""
+        self.click(f".rows .row [aria-label={json.dumps(f'Actions of {name}')}]")
+        self.click(".menu button", action)
+
+    def confirm(self) -> None:
+        """Agree to the question on screen."""
+        self.click("#confirm")
+        self.until("document.querySelector('dialog') === null")
+
+    def close_dialogs(self) -> None:
+        """Cancel all dialogs that a failed test may have left."""
+        self.js(
+            "document.querySelectorAll('dialog').forEach("
+            "d => d.dispatchEvent(new Event('cancel', {cancelable: true})))"
+        )
+
     def fill(self, selector: str, value: str) -> None:
         """Replace the content of a text field by typing; a dialog may be about to open."""
         found = f"document.querySelector({json.dumps(selector)})"

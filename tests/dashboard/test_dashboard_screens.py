@@ -25,10 +25,7 @@ def no_problems(page: Tab, world: Desktop) -> Iterator[None]:
     del page.problems[:]
     yield
     world.remove_all()
-    page.js(
-        "document.querySelectorAll('dialog').forEach("
-        "d => d.dispatchEvent(new Event('cancel', {cancelable: true})))"
-    )
+    page.close_dialogs()
     assert page.problems == []
 
 
@@ -38,17 +35,6 @@ def row(text: str) -> str:
         "[...document.querySelectorAll('.rows .row:not(.group)')]"
         f".find(r => r.innerText.includes({json.dumps(text)}))"
     )
-
-
-def act(page: Tab, name: str, action: str) -> None:
-    """Choose an action in the menu of a row."""
-    page.click(f".rows .row [aria-label={json.dumps(f'Actions of {name}')}]")
-    page.click(".menu button", action)
-
-
-def confirm(page: Tab) -> None:
-    page.click("#confirm")
-    page.until("document.querySelector('dialog') === null")
 
 
 def test_home_shows_health_figures_and_first_commands(page: Tab, world: Desktop) -> None:
@@ -85,19 +71,19 @@ def test_container_is_created_stopped_started_and_deleted(page: Tab, world: Desk
         "inspect", "-f", "{{.Path}} {{index .Args 0}} {{.State.Running}}", "made-here"
     ) == ("sh -c true")
     page.until(f"/\\d %/.test({row('made-here')}?.innerText)")  # live figures
-    act(page, "made-here", "Pause")
+    page.act("made-here", "Pause")
     page.until(f"{row('made-here')}?.innerText.includes('paused')")
-    act(page, "made-here", "Unpause")
+    page.act("made-here", "Unpause")
     page.until(f"{row('made-here')}?.innerText.includes('running')")
     page.click(".rows [aria-label='Stop made-here']")
     page.until(f"{row('made-here')}?.innerText.includes('exited')")
     page.click(".rows [aria-label='Start made-here']")
     page.until(f"{row('made-here')}?.innerText.includes('running')")
-    act(page, "made-here", "Restart")
+    page.act("made-here", "Restart")
     page.until(f"{row('made-here')}?.innerText.includes('running')")
     page.click(".rows [aria-label='Delete made-here']")
     page.shows("1 container of these is running and will be killed")
-    confirm(page)
+    page.confirm()
     page.shows("No containers")
     assert world.docker("ps", "-aq") == ""
 
@@ -139,7 +125,7 @@ def test_many_containers_are_selected_and_acted_on(page: Tab, world: Desktop) ->
     assert world.docker("ps", "-q", "--filter", "name=bulk-2")
     page.click("[aria-label='Select all']")
     page.click(".bulk button", "Delete")
-    confirm(page)
+    page.confirm()
     page.shows("No containers")
 
 
@@ -277,7 +263,7 @@ def test_images_are_tagged_pulled_and_deleted(page: Tab, world: Desktop) -> None
     page.shows("1 container")
     page.click(".rows [aria-label='Delete spare.example/team/tool:2.0']")
     page.shows("1 image of these is in use", "(user)")
-    confirm(page)
+    page.confirm()
     page.hides("spare.example")
     assert "spare" not in world.docker("images")
 
@@ -285,7 +271,7 @@ def test_images_are_tagged_pulled_and_deleted(page: Tab, world: Desktop) -> None
 def test_image_is_tagged_and_built(page: Tab, world: Desktop, tmp_path: Path) -> None:
     page.go("images")
     page.shows("busybox")
-    act(page, IMAGE, "Tag…")
+    page.act(IMAGE, "Tag…")
     page.fill("dialog [name=repoTag]", "mine.example/tool:7")
     page.click("dialog button[type=submit]")
     page.shows("mine.example/tool")
@@ -316,7 +302,7 @@ def test_networks_are_created_and_deleted(page: Tab, world: Desktop) -> None:
     page.until(f"{row('front')}?.innerText.includes('member')")
     world.remove_all()
     page.click(".rows [aria-label='Delete front']")
-    confirm(page)
+    page.confirm()
     page.until(f"{row('front')} === undefined")
     assert not page.js("document.querySelector(\"[aria-label='Delete bridge']\")")
 
@@ -347,7 +333,7 @@ def test_volume_is_browsed_backed_up_and_restored(
     world.remove_all()
     page.go("volumes")
     page.click(".rows [aria-label='Delete kept']")
-    confirm(page)
+    page.confirm()
     page.until(f"{row('kept')} === undefined")
 
 
@@ -377,7 +363,7 @@ def test_volumes_are_created_and_deleted(page: Tab, world: Desktop) -> None:
     page.hides("holder")
     page.click(".rows [aria-label='Delete from-page']")
     page.shows("All data in them is lost.")
-    confirm(page)
+    page.confirm()
     page.until(f"{row('from-page')} === undefined")
 
 
@@ -427,7 +413,7 @@ def test_settings_are_checked_previewed_saved_and_undone(page: Tab, world: Deskt
     page.go("activity", "history")
     page.shows("application.updates.enabled: true → false")
     page.click(".rows [aria-label='Undo application.updates.enabled']")
-    confirm(page)
+    page.confirm()
     page.shows("The change was undone", "false → true")
     assert world.objects("apps")[0]["spec"]["application"]["updates"]["enabled"] is True
 

@@ -87,22 +87,8 @@ def page(world: Desktop, browser: Chromium) -> Iterator[Tab]:
 def no_problems(page: Tab) -> Iterator[None]:
     del page.problems[:]
     yield
-    page.js(
-        "document.querySelectorAll('dialog').forEach("
-        "d => d.dispatchEvent(new Event('cancel', {cancelable: true})))"
-    )
+    page.close_dialogs()
     assert page.problems == []
-
-
-def act(page: Tab, name: str, action: str) -> None:
-    """Choose an action in the menu of a row."""
-    page.click(f".rows .row [aria-label={json.dumps(f'Actions of {name}')}]")
-    page.click(".menu button", action)
-
-
-def confirm(page: Tab) -> None:
-    page.click("#confirm")
-    page.until("document.querySelector('dialog') === null")
 
 
 def transfer(page: Tab, verb: str) -> None:
@@ -158,7 +144,7 @@ def test_image_is_pushed_and_pulled(page: Tab, world: Desktop, registry: str) ->
     world.docker("tag", IMAGE, name)
     page.go("images")
     page.shows(f"{registry}/team/tool")
-    act(page, name, "Push")
+    page.act(name, "Push")
     transfer(page, "Push")
     dismiss(page)
     world.docker("rmi", name)
@@ -203,7 +189,7 @@ def test_image_is_built_from_git(page: Tab, world: Desktop, tmp_path: Path) -> N
 def test_scan_result_is_shown_as_text(page: Tab, world: Desktop) -> None:
     page.go("images")
     page.shows("busybox")
-    act(page, IMAGE, "Scan")
+    page.act(IMAGE, "Scan")
     transfer(page, "Scan")
     page.click(".transfer button", "Result")
     page.shows("CVE-2026-0001", "libhole", "1.1", "A <b>hole</b>")
@@ -320,13 +306,13 @@ def test_snapshot_is_created_restored_and_deleted(page: Tab, world: Desktop) -> 
     page.go("snapshots")
     page.click(".rows [aria-label='Restore saved']")
     page.shows("Restore saved?")
-    confirm(page)
+    page.confirm()
     page.shows("Snapshot restored")
     page.go("containers")
     page.shows("before")
     page.go("snapshots")
     page.click(".rows [aria-label='Delete saved']")
-    confirm(page)
+    page.confirm()
     page.shows("No snapshots")
     page.go("home")
     page.shows("Everything is running")
@@ -356,20 +342,20 @@ def test_machine_is_suspended_resumed_and_has_snapshots(page: Tab, world: Deskto
     page.click(".tabs a", "Logs")
     page.until("document.querySelector('.logs-screen select')?.innerText.includes('serial.log')")
     page.click(".detail-head button", "Stop")
-    confirm(page)
+    page.confirm()
     page.shows("Stopped")
     page.click(".tabs a", "Disk")
     page.click(".card button", "Restore")
     page.shows("Restore good?")
-    confirm(page)
+    page.confirm()
     page.shows("Snapshot restored")
     page.click("[aria-label='Delete snapshot good']")
-    confirm(page)
+    page.confirm()
     page.shows("Snapshot deleted")
     page.until("!document.querySelector('[aria-label=\"Delete snapshot good\"]')")
     page.go("machines")
-    act(page, "vm", "Delete")
-    confirm(page)
+    page.act("vm", "Delete")
+    page.confirm()
     page.until("!document.querySelector('.rows').innerText.includes('vm ')")
     page.until("document.querySelectorAll('.rows .row').length === 1")
 
@@ -380,7 +366,7 @@ def test_kubernetes_is_enabled_and_its_context_shown(page: Tab, world: Desktop) 
     page.shows("Kubernetes is disabled")
     page.click(".health button", "Enable")
     page.shows("This restarts the machine.")
-    confirm(page)
+    page.confirm()
     page.shows("Kubernetes is enabled", "kubectl --context rancher-desktop-")
     assert "Ready" in page.js("document.querySelector('.facts .badge.good').innerText")
     port = json.loads(world.service.kubectl("get", "app", "app", "-o", "json"))["status"][

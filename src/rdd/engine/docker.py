@@ -48,11 +48,11 @@ STOP_S = 10
 
 
 class Docker:
-    """A client of one Docker engine."""
+    """A client of one Docker engine; its errors name `shown_as` instead of another socket."""
 
-    def __init__(self, socket: Path) -> None:
+    def __init__(self, socket: Path, *, shown_as: Path | None = None) -> None:
         self.socket = socket
-        self._transport = EngineTransport(socket)
+        self._transport = EngineTransport(socket, shown_as=shown_as)
         self._prefix = ""
         self._negotiation = asyncio.Lock()
 

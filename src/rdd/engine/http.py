@@ -89,10 +89,11 @@ def _engine_failures() -> Iterator[None]:
 
 
 class EngineTransport:
-    """Connections to one unix socket."""
+    """Connections to one unix socket; errors name `shown_as`, if that is given."""
 
-    def __init__(self, socket: Path) -> None:
+    def __init__(self, socket: Path, *, shown_as: Path | None = None) -> None:
         self.socket = socket
+        self._name = shown_as or socket
         self._idle: list[Connection] = []
         self._is_closed = False
 
@@ -203,9 +204,9 @@ class EngineTransport:
             async with asyncio.timeout(CONNECT_S):
                 return await unix_http.connect(self.socket)
         except TimeoutError:
-            raise EngineUnreachable(f"{self.socket}: the connection is not accepted") from None
+            raise EngineUnreachable(f"{self._name}: the connection is not accepted") from None
         except OSError as error:
-            raise EngineUnreachable(f"{self.socket}: {error.strerror or error}") from error
+            raise EngineUnreachable(f"{self._name}: {error.strerror or error}") from error
 
     async def _send(
         self,
@@ -226,13 +227,13 @@ class EngineTransport:
             connection.close()
             if isinstance(error, TimeoutError):
                 raise EngineUnreachable(
-                    f"{self.socket}: no response to {method} {target.partition('?')[0]} "
+                    f"{self._name}: no response to {method} {target.partition('?')[0]} "
                     f"within {response_s:g} s"
                 ) from None
             if isinstance(error, MalformedResponse):
                 raise EngineProtocolError(str(error)) from error
             if isinstance(error, OSError):
-                raise EngineUnreachable(f"{self.socket}: {error.strerror or error}") from error
+                raise EngineUnreachable(f"{self._name}: {error.strerror or error}") from error
             raise
 
 

@@ -43,6 +43,8 @@ ELSEWHERE: dict[Row, str] = {
         SETTLED,
         "FetchFailed",
     ): "test_app_fetches_k3s.py: test_failure_leaves_the_engine_running_and_names_the_cause",
+    (SETTLED, "NotAllowed"): "../service/test_profile_attacks.py: "
+    "test_locks_hold_whatever_is_tried",
     # They need a daemon that crashes.
     (KUBERNETES_READY, "Reconciling"): "test_app_restarts.py: test_a_crash_of_the_daemon",
     (ENGINE, "Reconciling"): "test_app_restarts.py: test_a_crash_of_the_daemon",

@@ -49,7 +49,7 @@ def engine(facts: Facts) -> Finding:
         return unhealthy(
             "EngineUnreachable",
             "The container engine does not respond.",
-            f"{path}: {error.strerror or error or type(error).__name__}",
+            f"{facts.instance.docker_socket}: {error.strerror or error or type(error).__name__}",
             f"its log: {log}",
             next_step=facts.rdd("restart" if facts.is_served else "service start"),
         )
@@ -57,7 +57,7 @@ def engine(facts: Facts) -> Finding:
         return unhealthy(
             "EngineUnhealthy",
             "The container engine returns an error.",
-            f"{path}: {status} {reason}",
+            f"{facts.instance.docker_socket}: {status} {reason}",
             next_step=facts.rdd(f"limavm log {names.APP_VM_NAME}"),
         )
     return healthy("Answering", "The container engine responds.", str(path))

@@ -72,7 +72,7 @@ class MobyBackend:
     name = "moby"
 
     def __init__(self, socket: Path) -> None:
-        self.docker = Docker(socket_for_rdd(socket))
+        self.docker = Docker(socket_for_rdd(socket), shown_as=socket)
         self.for_clients = Docker(socket)
         self._since = ""
         self._reported: set[str] = set()

@@ -60,7 +60,7 @@ def engine(facts: Facts) -> Finding:
             f"{facts.instance.docker_socket}: {status} {reason}",
             next_step=facts.rdd(f"limavm log {names.APP_VM_NAME}"),
         )
-    return healthy("Answering", "The container engine responds.", str(path))
+    return healthy("Answering", "The container engine responds.", str(facts.instance.docker_socket))
 
 
 def docker_context(facts: Facts) -> Finding:

@@ -223,9 +223,9 @@ class App(
         Column("Engine", "string", ".spec.containerEngine.name"),
         Column("Kubernetes", "string", condition_path("KubernetesReady", "reason")),
         Column("Age", "date", ".metadata.creationTimestamp"),
-        Column("Paused", "string", condition_path("Paused", "status"), is_wide=True),
         Column("Type", "string", ".status.virtualMachineType", is_wide=True),
         Column("Message", "string", condition_path("Settled", "message"), is_wide=True),
+        Column("Paused", "string", condition_path("Paused", "status"), is_wide=True),
     ),
     schema=constraints.rule("self.metadata.name == 'app'", "App resource must be named 'app'"),
 ):

@@ -100,8 +100,8 @@ class LimaVM(
         Column("State", "string", condition_path("Running", "reason")),
         Column("Starts", "integer", ".status.restartCount"),
         Column("Age", "date", ".metadata.creationTimestamp"),
-        Column("Paused", "string", condition_path("Paused", "status"), is_wide=True),
         Column("Message", "string", condition_path("Running", "message"), is_wide=True),
+        Column("Paused", "string", condition_path("Paused", "status"), is_wide=True),
     ),
 ):
     """A virtual machine created from a Lima template."""

@@ -19,6 +19,8 @@ from rdd.kinds.hostinfo import HostInfo
 from rdd.kinds.kind import Kind
 from rdd.kinds.limavm import LimaVM
 from rdd.kinds.resource import Checkout, Resource
+from rdd.kinds.snapshot import Snapshot
+from rdd.kinds.urlmonitor import URLMonitor
 
 QUANTITY = definition_of(HostInfo)["spec"]["versions"][0]["schema"]["openAPIV3Schema"][
     "properties"
@@ -56,7 +58,7 @@ async def make_writer(api: Api, kind: type[Kind]) -> DryRunWriter:
     return DryRunWriter(api, kind, await api.post(path_of(kind), SAMPLES[kind].raw))
 
 
-HAS_RULES = (App, Checkout, Demo, LimaVM, Resource)
+HAS_RULES = (App, Checkout, Demo, LimaVM, Resource, Snapshot, URLMonitor)
 
 
 def listed(kind: type[Kind], *errors: str) -> str:

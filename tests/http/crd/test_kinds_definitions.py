@@ -194,14 +194,17 @@ async def test_other_defaults(api: Api) -> None:
     [
         pytest.param(
             App,
-            ["Name", "Running", "Settled", "Engine", "Kubernetes", "Age", "Type", "Message"],
-            ["app", "True", None, "moby", None, "10d", None, None],
+            [
+                *("Name", "Running", "Settled", "Engine", "Kubernetes"),
+                *("Age", "Type", "Message", "Paused"),
+            ],
+            ["app", "True", None, "moby", None, "10d", None, None, None],
             id="App",
         ),
         pytest.param(
             LimaVM,
-            ["Name", "Running", "State", "Starts", "Age", "Message"],
-            ["one", False, "Started", 1, "10d", "It is up."],
+            ["Name", "Running", "State", "Starts", "Age", "Message", "Paused"],
+            ["one", False, "Started", 1, "10d", "It is up.", None],
             id="LimaVM",
         ),
         pytest.param(

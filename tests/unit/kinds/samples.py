@@ -60,6 +60,8 @@ from rdd.kinds.resource import (
     ResourceSpec,
     ResourceStatus,
 )
+from rdd.kinds.snapshot import Snapshot, SnapshotScope, SnapshotSpec, SnapshotStatus
+from rdd.kinds.urlmonitor import URLMonitor, URLMonitorSpec, URLMonitorStatus
 from rdd.kinds.volume import (
     Volume,
     VolumeCreateRequest,
@@ -234,6 +236,42 @@ _ALL: tuple[Kind, ...] = (
             bytes_per_second=1,
             seconds_left=1,
             conditions=_CONDITIONS,
+        ),
+    ),
+    URLMonitor(
+        metadata=ObjectMeta(name="releases"),
+        spec=URLMonitorSpec(
+            url="https://files.example/releases", method="POST", body="{}", interval="12h"
+        ),
+        status=URLMonitorStatus(
+            last_check=NOW,
+            last_status=200,
+            last_change=NOW,
+            next_check=NOW,
+            url="https://files.example/releases",
+            etag='"1"',
+            digest=f"sha256:{'0' * 64}",
+            size=2_000_000,
+            local_path="/tmp/releases",
+            conditions=_CONDITIONS,
+        ),
+    ),
+    Snapshot(
+        metadata=ObjectMeta(name="before"),
+        spec=SnapshotSpec(
+            scope=SnapshotScope(kind="LimaVM", name="one", namespace="default"),
+            description="before the upgrade",
+        ),
+        status=SnapshotStatus(
+            conditions=_CONDITIONS,
+            creation_time=NOW,
+            size=2_000_000_000,
+            method="reflink",
+            machines=["one"],
+            path="/tmp/snapshots/before",
+            progress="copying",
+            copied_bytes=1,
+            total_bytes=2,
         ),
     ),
     Volume(

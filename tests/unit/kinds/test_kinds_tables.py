@@ -576,9 +576,9 @@ OVERVIEW: dict[type[Kind], tuple[Any, ...]] = {
                 AGE,
             ),
             *wide(
-                ("Paused", "string", PAUSED),
                 ("Type", "string", ".status.virtualMachineType"),
                 ("Message", "string", SETTLED.format("message")),
+                ("Paused", "string", PAUSED),
             ),
         ],
         *([], None),
@@ -603,8 +603,8 @@ OVERVIEW: dict[type[Kind], tuple[Any, ...]] = {
                 AGE,
             ),
             *wide(
-                ("Paused", "string", PAUSED),
                 ("Message", "string", RUNNING.replace("].status", "].message")),
+                ("Paused", "string", PAUSED),
             ),
         ],
         *([], None),

@@ -114,7 +114,7 @@ def _add_profile(
 
 
 def _filled_by_profile(app: Object | None, changes: list[Object]) -> set[str]:
-    """Return the properties that the profile filled in, and that nobody has changed since."""
+    """Return the properties that the profile filled in, and that are unchanged since."""
     annotations = (app or {}).get("metadata", {}).get("annotations") or {}
     filled = set(annotations.get(names.FROM_PROFILE, "").split(","))
     recorded = [field.get("field") for change in changes for field in change["fields"]]

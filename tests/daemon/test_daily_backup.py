@@ -55,3 +55,14 @@ def test_oldest_copies_are_removed(tmp_path: Path, keep: int, keep_bytes: int, l
     kept = [path.name[:8] for path in backups.existing(instance)]
     assert kept == [f"2026010{day}" for day in range(5, 5 - left, -1)]
     assert mine.exists()
+
+
+def test_newest_copy_in_an_older_format_stays(tmp_path: Path) -> None:
+    instance = Instance("2", tmp_path)
+    instance.backup_dir.mkdir(parents=True)
+    names = ["20260101T000000Z-format-1.db", "20260102T000000Z-format-1.db"]
+    names += [f"2026010{day}T000000Z-daily.db" for day in range(3, 6)]
+    for name in names:
+        (instance.backup_dir / name).write_bytes(bytes(10))
+    backups.prune(instance, keep=2)
+    assert [path.name for path in backups.existing(instance)] == [names[4], names[3], names[1]]

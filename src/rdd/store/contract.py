@@ -190,6 +190,10 @@ class Damaged(StoreError):
     """The file is not a healthy store of this project; it was left unchanged."""
 
 
+class NewerFormat(Damaged):
+    """The file was written by a newer version of this project."""
+
+
 class DamagedValue(StoreError):
     """The stored value of a key is not the one that was written."""
 

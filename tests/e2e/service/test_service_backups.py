@@ -2,16 +2,12 @@
 """Backups, restores and the quarantine of the real daemon."""
 
 import os
-import shutil
 import sqlite3
 from contextlib import closing
-from pathlib import Path
 
 from tests.e2e.service.service_world import World
 
 from rdd.api import names
-
-FORMAT_1 = Path(__file__).parents[2] / "data" / "store" / "format-1.db"
 
 
 def damage(world: World, *keys: str) -> None:
@@ -100,16 +96,6 @@ def test_damaged_objects_are_listed_restored_and_removed(world: World) -> None:
     world.kubectl("create", "namespace", "team")
     assert world.rdd("svc", "quarantine", "ls", "-o", "json").json() == []
     assert "is not in quarantine" in world.try_rdd("svc", "quarantine", "rm", "x/y").last[1]
-
-
-def test_database_of_the_first_format_is_migrated_with_a_copy(world: World) -> None:
-    world.rdd("svc", "create")
-    world.instance.database.parent.mkdir(mode=0o700)
-    shutil.copy(FORMAT_1, world.instance.database)
-    world.rdd("svc", "start")
-    (copy,) = world.instance.backup_dir.iterdir()
-    assert copy.name.endswith("-format-1.db")
-    assert '"100"' in world.kubectl("get", "configmap", "c1", "-o", "json")
 
 
 def test_another_version_makes_a_copy_and_errors_name_the_newest(world: World) -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.unit.store.harness import AnyStore, Harness, LocalStore, brief, read_history
 
 from rdd.store.contract import Compacted, Delete, KeyValue, Put, Unavailable
+from rdd.store.sqlite import repair
 from rdd.store.sqlite.store import SqliteStore
 
 
@@ -92,3 +93,24 @@ async def test_backup_onto_the_store_itself_is_rejected(
     with pytest.raises(ValueError, match="cannot be its own backup"):
         await sqlite_store.backup(disk.path)
     assert await sqlite_store.commit([Put("/a", b"2")]) == 2
+
+
+async def test_watch_from_before_a_restore_cannot_resume(tmp_path: Path) -> None:
+    """What a restore undoes is in no history."""
+    path, copy = tmp_path / "store.db", tmp_path / "copy.db"
+    store = await SqliteStore.open(path)
+    await store.commit([Put("/a", b"1")])
+    await store.backup(copy)
+    undone = await store.commit([Put("/b", b"1")])
+    await store.close()
+    repair.raise_revision(copy, undone)
+    store = await SqliteStore.open(copy)
+    assert [record.key for record in (await store.scan("/")).records] == ["/a"]
+    for revision in range(1, undone + 1):
+        with pytest.raises(Compacted):
+            await store.history("/", revision)
+    now = store.revision
+    later = await store.commit([Put("/c", b"1")])
+    assert later > now > undone
+    assert [event.key for event in (await store.history("/", now)).events] == ["/c"]
+    await store.close()

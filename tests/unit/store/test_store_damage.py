@@ -2,6 +2,7 @@
 """Files that are not healthy stores: each is rejected by name and left unchanged."""
 
 import os
+import shutil
 import sqlite3
 import struct
 from collections.abc import Callable
@@ -11,8 +12,8 @@ from pathlib import Path
 import pytest
 from tests.unit.store.harness import Harness, crash_copy
 
-from rdd.store.contract import Damaged, Put, Unavailable
-from rdd.store.sqlite import schema
+from rdd.store.contract import Damaged, NewerFormat, Put, Unavailable
+from rdd.store.sqlite import integrity, schema
 from rdd.store.sqlite.store import SqliteStore
 
 ADVICE = (
@@ -148,6 +149,22 @@ async def test_file_of_a_newer_version_is_rejected(disk: Harness, healthy: Path)
     patch(60, struct.pack(">I", schema.VERSION + 1))(healthy)
     with pytest.raises(Damaged, match=r"was written by a newer version \(format 3, this version"):
         await disk.open()
+
+
+async def test_newer_version_that_is_only_in_the_log_is_rejected(
+    disk: Harness, healthy: Path
+) -> None:
+    """As after a crash between the end of a change of the format and its checkpoint."""
+    crashed = disk.directory / "crashed.db"
+    with closing(sqlite3.connect(healthy, isolation_level=None)) as connection:
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+        connection.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
+        for suffix in ("", "-wal"):
+            shutil.copy(f"{healthy}{suffix}", f"{crashed}{suffix}")
+    assert integrity.inspect(crashed) == schema.VERSION  # the header is the old one
+    for _ in range(2):  # the lock was released
+        with pytest.raises(NewerFormat, match="was written by a newer version"):
+            await SqliteStore.open(crashed)
 
 
 async def test_directory_is_not_a_store(disk: Harness) -> None:

@@ -3,9 +3,10 @@
 
 Every copy is read completely before it counts as one (`backup.verify`). Those that the daemon
 makes on its own are in the directory `backups` of the instance; the oldest are removed when there
-are more than `KEEP` or more than `KEEP_BYTES`, but never the newest one. A restore keeps the
-database that it replaces, and continues behind its revision, so that no revision is ever assigned
-to two different changes.
+are more than `KEEP` or more than `KEEP_BYTES`, but never the newest one, nor the newest in an older
+format. A restore keeps the database that it replaces, and continues behind its revision, so that no
+revision is ever assigned to two different changes; a watch from before it ends with 410, because
+the changes that it undoes are in no history.
 """
 
 import contextlib
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 KEEP = 10
 KEEP_BYTES = 1 << 30
+_UNKNOWN_REVISIONS = 10**9  # more than a database that cannot be read any more has assigned
+OF_OLD_FORMAT = "-format-"  # in the names of copies that `migration` makes
 
 
 def existing(instance: Instance) -> list[Path]:
@@ -33,12 +36,24 @@ def existing(instance: Instance) -> list[Path]:
     return sorted(instance.backup_dir.glob("[0-9]*.db"), reverse=True)
 
 
+def usable(instance: Instance) -> Path | None:
+    """Return the newest copy in a format that this version reads."""
+    from rdd.store.contract import Damaged
+    from rdd.store.sqlite import integrity
+
+    for path in existing(instance):
+        with contextlib.suppress(Damaged, OSError):
+            integrity.inspect(path)
+            return path
+    return None
+
+
 def advice(instance: Instance) -> str:
     """Return the sentence that names the newest copy; empty if there is none."""
-    found = existing(instance)
-    if not found:
+    found = usable(instance)
+    if found is None:
         return ""
-    return f' The newest backup is "{found[0]}": rdd service restore {found[0].name}.'
+    return f' The newest backup is "{found}": rdd service restore {found.name}.'
 
 
 def create(
@@ -48,7 +63,7 @@ def create(
 
     Without a target, it is one of the copies that are pruned.
     """
-    from rdd.store.contract import Damaged, StoreError
+    from rdd.store.contract import Damaged, NewerFormat, StoreError
     from rdd.store.sqlite import backup
 
     if not instance.database.exists():
@@ -62,6 +77,9 @@ def create(
     try:
         backup.copy(instance.database, target)
         found = backup.verify(target)
+    except NewerFormat as error:
+        target.unlink(missing_ok=True)
+        raise ServiceError(f"no backup was made: {error}") from error
     except Damaged as error:
         target.unlink(missing_ok=True)
         raise ServiceError(f"no backup was made, the copy is damaged: {error}") from error
@@ -73,12 +91,17 @@ def create(
 
 
 def prune(instance: Instance, *, keep: int = KEEP, keep_bytes: int = KEEP_BYTES) -> None:
-    """Remove the oldest copies beyond the limits; the newest one stays."""
+    """Remove the oldest copies beyond the limits.
+
+    The newest one stays, and the newest in an older format: an older version needs that one.
+    """
     total = 0
-    for position, path in enumerate(existing(instance)):
+    copies = existing(instance)
+    kept = {*copies[:1], *[path for path in copies if OF_OLD_FORMAT in path.name][:1]}
+    for position, path in enumerate(copies):
         with contextlib.suppress(FileNotFoundError):
             total += path.stat().st_size
-        if position and (position >= keep or total > keep_bytes):
+        if path not in kept and (position >= keep or total > keep_bytes):
             path.unlink(missing_ok=True)
 
 
@@ -110,10 +133,10 @@ def restore(
 def find(instance: Instance, name: str) -> Path:
     """Return the copy with a path or a name; the newest one without either."""
     if not name:
-        found = existing(instance)
-        if not found:
+        found = usable(instance)
+        if found is None:
             raise ServiceError(f'there is no backup in "{instance.backup_dir}"')
-        return found[0]
+        return found
     own = instance.backup_dir / name
     path = own if os.sep not in name and own.exists() else Path(name)
     if not path.is_file():
@@ -143,6 +166,7 @@ def _replace(instance: Instance, source: Path) -> Path | None:
         revision = backup.current_revision(instance.database)
     except StoreError:
         revision = 0  # not readable: that may be why it is replaced
+    revision = revision or backup.current_revision(source) + _UNKNOWN_REVISIONS
     # A copy beside its destination first: if the disk is full, nothing has changed.
     partial = instance.dir / ".restore.partial"
     try:

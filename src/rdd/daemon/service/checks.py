@@ -133,24 +133,33 @@ def database(instance: Instance, daemon: DaemonRecord | None) -> Finding:
             next_step=f"{rdd_command(instance, 'service stop')} && "
             f"{rdd_command(instance, 'service start')}",
         )
-    from rdd.store.sqlite.examination import examine
+    from rdd.store.sqlite.examination import examine, is_newer
 
     problem = examine(path)
-    copies = backups.existing(instance)
-    if problem and copies:
+    copy = backups.usable(instance) if problem else None
+    restore = rdd_command(instance, f"service restore {copy.name}" if copy else "service reset")
+    if is_newer(path):
+        return unhealthy(
+            "NewerFormat",
+            "The database was written by a newer version. Update rdd; the next step keeps the "
+            f"database and {'restores an older backup' if copy else 'starts with an empty one'}.",
+            problem,
+            next_step=restore,
+        )
+    if problem and copy:
         return unhealthy(
             "Damaged",
             "The database is damaged. The next step keeps it and restores the newest backup.",
             problem,
-            f"the newest backup is {copies[0]}",
-            next_step=rdd_command(instance, f"service restore {copies[0].name}"),
+            f"the newest backup is {copy}",
+            next_step=restore,
         )
     if problem:
         return unhealthy(
             "Damaged",
             "The database is damaged. The next step keeps it and starts with an empty one.",
             problem,
-            next_step=rdd_command(instance, "service reset"),
+            next_step=restore,
         )
     if not path.exists():
         return not_applicable("There is no database yet.")

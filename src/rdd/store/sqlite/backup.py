@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rdd.host.files import open_new
-from rdd.store.contract import Unavailable
+from rdd.store.contract import NewerFormat, Unavailable
 from rdd.store.keys import ID_SHIFT, Row
 from rdd.store.sqlite import integrity, schema
 from rdd.store.sqlite.checksums import checksum, is_intact
@@ -92,9 +92,13 @@ def verify(path: Path) -> Verified:
 
 
 def current_revision(path: Path) -> int:
-    """Return the greatest revision that a store may have assigned. Raises Damaged."""
-    if not integrity.inspect(path):
-        return 0
+    """Return the greatest revision that a store may have assigned. Raises Damaged.
+
+    The store may have a newer format: so far, all have kept the revision in the same place.
+    """
+    with contextlib.suppress(NewerFormat):
+        if not integrity.inspect(path):
+            return 0
     try:
         with contextlib.closing(schema.connect_reader(path)) as connection:
             _, _, reserved, _ = connection.execute(schema.STATE).fetchone()

@@ -13,7 +13,7 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
-from rdd.store.contract import StoreError
+from rdd.store.contract import NewerFormat, StoreError
 from rdd.store.sqlite import integrity
 
 _LARGEST_COPY_BYTES = 256 << 20
@@ -37,6 +37,17 @@ def examine(path: Path) -> str:
         return str(error)
     except OSError as error:
         return f"{path} cannot be read: {error.strerror or error}"
+
+
+def is_newer(path: Path) -> bool:
+    """Return whether the file was written by a newer version."""
+    try:
+        integrity.inspect(path)
+    except NewerFormat:
+        return True
+    except (StoreError, OSError):
+        pass
+    return False
 
 
 def _check_pages(path: Path, options: str, *, name: Path | None = None) -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from rdd.host.errors import HostError
 from rdd.host.locks import FileLock
-from rdd.store.contract import Damaged, StoreInUse, Unavailable
+from rdd.store.contract import Damaged, NewerFormat, StoreInUse, Unavailable
 from rdd.store.sqlite import schema
 from rdd.store.sqlite.checksums import is_intact
 
@@ -105,11 +105,7 @@ def _inspect_header(path: Path, header: bytes, size: int, has_wal: bool) -> int:
     if application != schema.APPLICATION_ID:
         raise damaged(path, "is an SQLite database of another program")
     if version > schema.VERSION:
-        raise Damaged(
-            f"{path} was written by a newer version (format {version}, this version reads up to "
-            f"{schema.VERSION}). Update this program, or restore a backup that the newer one made "
-            "before it changed the format; the file was left unchanged."
-        )
+        raise _newer(path, version)
     if page_bytes != schema.PAGE_BYTES:
         raise damaged(path, f"has pages of {page_bytes} bytes instead of {schema.PAGE_BYTES}")
     # An interrupted checkpoint may have written the header before the last pages;
@@ -121,10 +117,23 @@ def _inspect_header(path: Path, header: bytes, size: int, has_wal: bool) -> int:
 
 
 def format_of(path: Path) -> int:
-    """Return the format of a store, including changes that are only in its log."""
+    """Return the format of a store, including changes that are only in its log.
+
+    Raises NewerFormat.
+    """
     with contextlib.closing(schema.connect_reader(path)) as connection:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > schema.VERSION:
+        raise _newer(path, version)
     return int(version)
+
+
+def _newer(path: Path, version: int) -> NewerFormat:
+    return NewerFormat(
+        f"{path} was written by a newer version (format {version}, this version reads up to "
+        f"{schema.VERSION}). Update this program, or restore a backup that the newer one made "
+        "before it changed the format; the file was left unchanged."
+    )
 
 
 def verify(path: Path, connection: sqlite3.Connection) -> tuple[int, int, int]:

@@ -55,9 +55,12 @@ def remove(path: Path, key: str) -> None:
 
 
 def raise_revision(path: Path, revision: int) -> None:
-    """Let the next revision of a store be greater than `revision`."""
+    """Let the next revision of a store be greater than `revision`, and all up to it compacted."""
     with _exclusive(path) as connection:
-        connection.execute("UPDATE state SET reserved = max(reserved, ?)", (revision,))
+        connection.execute(
+            "UPDATE state SET reserved = max(reserved, ?1), compacted = max(compacted, ?1)",
+            (revision + 1,),
+        )
 
 
 def _append(path: Path, key: str, value: bytes | None) -> None:

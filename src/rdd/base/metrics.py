@@ -53,6 +53,10 @@ class Gauge:
         """Read the sample with these label values from a callback."""
         self.samples[values] = source
 
+    def forget(self, *values: str | int) -> None:
+        """Remove the sample with these label values, if there is one."""
+        self.samples.pop(values, None)
+
     def lines(self) -> Iterable[str]:
         """Return the samples as text."""
         for values in sorted(self.samples):

@@ -206,7 +206,8 @@ class AppStatus(Struct):
     conditions: Sequence[Condition] = field(
         "The state of the application: Created, Running, ContainerEngineReady, KubernetesReady, "
         "and Settled for all of it. RestartPending exists while changes need a restart. "
-        "Paused exists while spec.idle has an action.",
+        "Paused exists while spec.idle has an action, "
+        "ClockSynchronized while a guest runs whose clock is compared.",
         default=UNSET,
         schema=BY_TYPE,
     )

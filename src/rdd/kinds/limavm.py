@@ -51,7 +51,8 @@ class LimaVMStatus(Struct):
     conditions: Sequence[Condition] = field(
         "The state of the virtual machine: Created, Running, "
         "and Degraded while a part of it does not work. "
-        "Paused exists while spec.idle has an action.",
+        "Paused exists while spec.idle has an action, "
+        "ClockSynchronized while a guest runs whose clock is compared.",
         default=UNSET,
         schema=BY_TYPE,
     )

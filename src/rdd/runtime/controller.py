@@ -46,6 +46,8 @@ class Context:
     enqueue: Callable[[QueueKey], None]
     """Queue a key for a reason other than an object: a process has exited, a timer is due."""
     clock: Callable[[], float] = time.time
+    metrics: Metrics = field(default_factory=Metrics)
+    """Those of the manager."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,9 @@ class Workers:
         )
         self._sources = [(source, _informer(cache, source)) for source in controller.sources]
         self._reported: dict[QueueKey, str] = {}
-        self.context = Context(controller.name, client, cache, self.events, self.queue.add, clock)
+        self.context = Context(
+            controller.name, client, cache, self.events, self.queue.add, clock, self._metrics
+        )
 
     async def wait_for_sync(self) -> None:
         """Return when all watched resources have been listed."""

@@ -4,7 +4,7 @@
 Names and labels are those of controller-runtime, so its dashboards work.
 """
 
-from rdd.base.metrics import Registry
+from rdd.base.metrics import Gauge, Registry
 
 BUCKETS_S = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30, 60)
 
@@ -66,3 +66,8 @@ class Metrics(Registry):
             "name",
             limits=BUCKETS_S,
         )
+
+    def own_gauge(self, name: str, help_text: str, *labels: str) -> Gauge:
+        """Return the gauge of a controller, which may start several times in one manager."""
+        found = self._families.get(name)
+        return found if isinstance(found, Gauge) else self.gauge(name, help_text, *labels)

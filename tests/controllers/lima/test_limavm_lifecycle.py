@@ -23,6 +23,7 @@ from rdd.api import names
 from rdd.client.resources import CONFIG_MAPS
 from rdd.host.errors import HostError
 from rdd.runtime import CLEANUP
+from rdd.vm.clock_report import ClockReport
 from rdd.vm.errors import StartFailed
 from rdd.vm.instance_dir import InstanceStatus
 from rdd.vm.lifecycle.observation import Phase
@@ -256,6 +257,48 @@ async def test_degraded_condition_exists_while_degraded(managed: VMWorld) -> Non
     assert reported(vm)[1] == "Started"
     managed.machines.becomes("vm", Phase.RUNNING, degraded=False, errors=())
     await managed.until(lambda vm: not condition(vm, "Degraded"))
+
+
+CLOCKS = [
+    (ClockReport(), ("True", "Synchronized", "the guest's clock is within 1 s of this computer's")),
+    (
+        ClockReport(ahead_s=5, problem="it cannot be set"),
+        ("False", "ClockOff", "the guest's clock is 5 s ahead: it cannot be set"),
+    ),
+    (
+        ClockReport(set_at="2026-11-19T20:30:12Z", was_ahead_s=-63),
+        (
+            "True",
+            "Synchronized",
+            "the guest's clock is within 1 s of this computer's; "
+            "it was 63 s behind and was set at 2026-11-19T20:30:12Z",
+        ),
+    ),
+    (
+        ClockReport(problem="it cannot be set: ssh ended"),
+        ("Unknown", "NotMeasured", "the guest's clock: it cannot be set: ssh ended"),
+    ),
+]
+
+
+async def test_clock_of_a_guest_is_a_condition_and_a_metric(vms: VMWorld) -> None:
+    metric = "rdd_limavm_clock_offset_seconds"
+    async with vms.managed() as manager:
+        await vms.source()
+        await vms.create(running=True)
+        vm = await vms.until_reason("Started")
+        assert not condition(vm, "ClockSynchronized")  # a machine without a clock of its own
+        assert f"{metric}{{" not in manager.metrics.render()
+        for report, expected in CLOCKS:
+            assert ClockReport.from_data(report.to_data()) == report
+            vms.machines.becomes("vm", Phase.RUNNING, clock=report)
+            vm = await vms.until_reason(expected[1], "ClockSynchronized")
+            assert reported(vm, "ClockSynchronized") == expected
+            assert manager.metrics.value(metric, name="vm") == report.ahead_s
+        await vms.run(False)
+        vm = await vms.until_reason("Stopped")
+        assert not condition(vm, "ClockSynchronized")
+        await until(lambda: f"{metric}{{" not in manager.metrics.render())
 
 
 async def test_ports_in_use_are_listed_while_degraded(managed: VMWorld) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from tests.e2e.machine.qemu_world import SMALL, World, eventually, world
 
+from rdd.controllers.lima.limavm import reasons
+from rdd.vm.clock_report import ClockReport
 from rdd.vm.drivers.qemu import files
 from rdd.vm.drivers.qemu.qmp import Qmp
 from rdd.vm.idle.report import IdleReport
@@ -17,6 +19,11 @@ from rdd.vm.instance_dir import InstanceDirectory
 
 QUICK = IdleSettings(action="pause", after_s=1)
 PORT = 8097
+BREAK_SUDO = """date -u -s @1700000000
+mv /usr/bin/sudo /usr/bin/sudo.real
+printf '#!/bin/sh\n' >/usr/bin/sudo
+chmod +x /usr/bin/sudo
+"""
 
 
 @pytest.fixture
@@ -27,6 +34,10 @@ async def small(guests: Path, qemu_path: Path, guest_cache: Path) -> AsyncIterat
 
 def idle(small: World) -> IdleReport:
     return small.machines.phase("vm").idle or IdleReport()
+
+
+def clock(small: World) -> ClockReport:
+    return small.machines.phase("vm").clock or ClockReport()
 
 
 def is_forwarded(small: World) -> bool:
@@ -106,6 +117,25 @@ async def test_guest_is_paused_and_woken_by_its_clients(small: World) -> None:
     async with asyncio.timeout(60):
         while abs(await drift_s(small)) > 1:
             pass
+    await eventually(lambda: clock(small).was_ahead_s < -1)
+    assert (clock(small).ahead_s, clock(small).problem) == (0, "")
+    condition = reasons.clock(clock(small))
+    assert (condition.status, condition.reason) == ("True", "Synchronized")
+    assert "s behind and was set at 20" in condition.message
+
+    # A clock that cannot be set is reported with how far it is off, and set once that works.
+    await small.shell("vm", "sudo", "sh", "-c", BREAK_SUDO)
+    await small.machines.set_idle("vm", QUICK)
+    await until_paused(small)
+    await small.machines.set_idle("vm", IdleSettings())
+    await eventually(lambda: clock(small).problem == "it cannot be set", timeout_s=120)
+    assert clock(small).ahead_s < -1000
+    assert reasons.clock(clock(small)).reason == "ClockOff"
+    await small.shell("vm", "/usr/bin/sudo.real", "mv", "/usr/bin/sudo.real", "/usr/bin/sudo")
+    await eventually(lambda: clock(small).problem == "", timeout_s=180)
+    assert clock(small).was_ahead_s < -1000
+    assert abs(await drift_s(small)) <= 2
+
     await small.machines.set_idle("vm", QUICK)
     await until_paused(small)
     await small.stop("vm")

@@ -5,9 +5,9 @@ An event is `{"time": …, "status": {…}}`. The status is cumulative: `sshLoca
 and stays, then `running` (with `degraded` and `errors` when a part does not work), at the
 end `exiting`. Members that are false or empty are left out. `portForward` and rdd's own
 `requirement` describe a single occurrence and are in one event only; rdd's own `problems` has
-the errors with a typed reason (`rdd.vm.problem`), and `limits` those of a machine without a
-virtual machine (`rdd.vm.resource_limits`), and `idle` the state of idle detection
-(`rdd.vm.idle.report`).
+the errors with a typed reason (`rdd.vm.problem`), `limits` those of a machine without a
+virtual machine (`rdd.vm.resource_limits`), `idle` the state of idle detection
+(`rdd.vm.idle.report`), and `clock` how far a guest's clock is off (`rdd.vm.clock_report`).
 
 Each line is written with one unbuffered call: readers of the file see whole lines, even of an
 agent that is killed. A full disk must not end an agent whose machine works: log lines are then
@@ -20,8 +20,9 @@ import json
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
+from rdd.vm.clock_report import ClockReport
 from rdd.vm.forwarding.forwarder import PortEvent
 from rdd.vm.idle.report import IdleReport
 from rdd.vm.problem import Problem
@@ -32,9 +33,9 @@ _MAX_PENDING_BYTES = 1 << 20
 _LEVELS = ("debug", "info", "warning", "error", "fatal")
 
 
-def now() -> str:
-    """Return the time in the form Go uses (RFC 3339)."""
-    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+def now(timespec: Literal["seconds", "microseconds"] = "microseconds") -> str:
+    """Return the time in the form Go uses (RFC 3339); with seconds in texts for people."""
+    return datetime.now(UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
 def _line(record: dict[str, Any]) -> bytes:
@@ -73,6 +74,7 @@ class EventStream:
         self._problems: list[Problem] = []
         self._limits: ResourceLimits | None = None
         self._idle: IdleReport | None = None
+        self._clock: ClockReport | None = None
         self._pending = b""
         self._retry: asyncio.TimerHandle | None = None
 
@@ -91,6 +93,7 @@ class EventStream:
                 "problems": self._typed_problems(),
                 "limits": self._limits.to_data() if self._limits is not None else {},
                 "idle": self._idle.to_data() if self._idle is not None else {},
+                "clock": self._clock.to_data() if self._clock is not None else {},
                 "sshLocalPort": self._ssh_local_port,
             }
         )
@@ -114,6 +117,12 @@ class EventStream:
     def idle(self, report: IdleReport) -> None:
         """Report the state of idle detection."""
         self._idle = report
+        if self._is_running:
+            self._emit()
+
+    def clock(self, report: ClockReport) -> None:
+        """Report how far the clock of the guest is off."""
+        self._clock = report
         if self._is_running:
             self._emit()
 

@@ -68,6 +68,7 @@ async def _run(
             warn=lambda text: log.write("warning", text),
             degrade=lambda message: events.degraded(Problem(message)),
             limited=events.limited,
+            clock=events.clock,
             debug=options.debug,
         )
         name = directory.driver or template.vm_type

@@ -32,6 +32,7 @@ from rdd.vm.problem import ADDRESS_IN_USE
 
 if TYPE_CHECKING:
     from rdd.fetch.network import Network
+    from rdd.vm.clock_report import ClockReport
     from rdd.vm.idle.activity import Activity
     from rdd.vm.idle.load import Loads
     from rdd.vm.idle.settings import IdleAction
@@ -362,6 +363,8 @@ class DriverContext:
     """Report a part of the machine that does not work in the `errors` of the events."""
     limited: Callable[["ResourceLimits"], None] = lambda _: None
     """Report the limits of a machine without a virtual machine, once it is started or adopted."""
+    clock: Callable[["ClockReport"], None] = lambda _: None
+    """Report how far the clock of a guest is off, whenever that changes."""
     debug: bool = False
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from rdd.vm.clock_report import ClockReport
 from rdd.vm.idle.report import IdleReport
 from rdd.vm.problem import Problem
 from rdd.vm.resource_limits import ResourceLimits
@@ -61,6 +62,8 @@ class Observation:
     """Of a machine without a virtual machine."""
     idle: IdleReport | None = None
     """What idle detection does; None without an action."""
+    clock: ClockReport | None = None
+    """The clock of a guest; None for a machine that has none of its own."""
     is_agent_stopped: bool = False
     """Its agent has been stopped for a while: what else is observed is old."""
     progress: str = ""
@@ -110,6 +113,7 @@ class Observation:
                 errors=result.errors if degraded else seen.errors(),
                 problems=seen.problems(),
                 idle=seen.idle(),
+                clock=seen.clock(),
                 progress="",
             )
         return result
@@ -142,6 +146,9 @@ class _Status:
 
     def idle(self) -> IdleReport | None:
         return IdleReport.from_data(self.data.get("idle"))
+
+    def clock(self) -> ClockReport | None:
+        return ClockReport.from_data(self.data.get("clock"))
 
     def progress(self) -> str:
         value = self.data.get("cloudInitProgress")

@@ -39,6 +39,7 @@ from rdd.vm.problem import ADDRESS_IN_USE, AGENT_HUNG, ENGINE_HUNG, GUEST_HUNG
 from rdd.vm.template import TemplateError, parse
 
 _UP = (Phase.STARTING, Phase.RUNNING)
+_OPTIONAL = {reasons.DEGRADED, reasons.PAUSED, reasons.CLOCK}
 _AGENT_STOPPED = "the host agent does not respond: its process is stopped"
 _NOT_ALLOWED_RETRY_S = 30.0
 _ALIVE = (InstanceStatus.RUNNING, InstanceStatus.BROKEN)
@@ -145,7 +146,7 @@ class PowerControl:
             return self._stop(vm_pass, "restart")
         vm_pass.state.start_backoff.reset()
         await vm_pass.write_status(
-            reasons.STOPPED_FOR_RESTART, remove=reasons.DEGRADED, members={"restartNeeded": None}
+            reasons.STOPPED_FOR_RESTART, remove={reasons.DEGRADED}, members={"restartNeeded": None}
         )
         await self._apply_template(vm_pass)
         return await self._start(vm_pass)
@@ -159,7 +160,7 @@ class PowerControl:
         await vm_pass.write_status(
             reasons.PENDING,
             reasons.STOPPED_FOR_RESET,
-            remove=reasons.DEGRADED,
+            remove={reasons.DEGRADED},
             members={"restartNeeded": None, "observedTemplateResourceVersion": None},
         )
         return Result.requeue(0)
@@ -172,7 +173,7 @@ class PowerControl:
         vm_pass.state.start_backoff.reset()
         vm_pass.state.stop_backoff.reset()
         await vm_pass.write_status(
-            reasons.held(holder), remove=reasons.DEGRADED, members={"heldBy": holder}
+            reasons.held(holder), remove={reasons.DEGRADED}, members={"heldBy": holder}
         )
         return Result.done()
 
@@ -194,19 +195,19 @@ class PowerControl:
                     *(seen.errors if seen.degraded else ()),
                     vm_pass.problem,
                 ]
-                conditions = []
+                conditions: list[Condition] = []
                 if seen.degraded or any(problems):
                     errors = list(filter(None, problems))
                     conditions = [reasons.degraded(errors, _degraded_reason(seen))]
-                is_degraded = bool(conditions)
                 paused = reasons.paused(seen.idle, vm_pass.idle_problem)
                 if paused is not None:
                     conditions.append(paused)
+                if seen.clock is not None:
+                    conditions.append(reasons.clock(seen.clock))
                 await vm_pass.write_status(
                     reasons.STARTED,
                     *conditions,
-                    remove="" if is_degraded else reasons.DEGRADED,
-                    remove_paused=paused is None,
+                    remove=_OPTIONAL - {condition.type for condition in conditions},
                     observes=True,
                     counts_start=True,
                     members={
@@ -232,7 +233,7 @@ class PowerControl:
             return Result.requeue(retry_s)
         if self._machines.inspect(vm_pass.name) in _ALIVE:
             return await self._adopt(vm_pass, reasons.RECONCILING)
-        await vm_pass.write_status(reasons.RECONCILING, remove=reasons.DEGRADED)
+        await vm_pass.write_status(reasons.RECONCILING, remove={reasons.DEGRADED})
         return await self._start(vm_pass)
 
     async def _ended(self, vm_pass: ReconcilePass, seen: Observation) -> Result:
@@ -255,7 +256,7 @@ class PowerControl:
                 )
                 await vm_pass.write_status(
                     reasons.start_failed(message),
-                    remove=reasons.DEGRADED,
+                    remove={reasons.DEGRADED},
                     observes=True,
                     failure=_cause(seen),
                 )
@@ -268,7 +269,7 @@ class PowerControl:
     async def _adopt(self, vm_pass: ReconcilePass, condition: Condition) -> Result:
         """Adopt a machine; one that ran before is not reported as starting."""
         was_running = reasons.status_of(vm_pass.vm, reasons.RUNNING) != "False"
-        await vm_pass.write_status(condition, remove=reasons.DEGRADED)
+        await vm_pass.write_status(condition, remove={reasons.DEGRADED})
         result = self._start_operation(vm_pass, "adopt", self._machines.adopt(vm_pass.name))
         vm_pass.state.is_adopted = was_running
         return result
@@ -277,12 +278,12 @@ class PowerControl:
         if problem := await self._start_problem(vm_pass):
             await vm_pass.write_status(
                 reasons.start_failed(problem),
-                remove=reasons.DEGRADED,
+                remove={reasons.DEGRADED},
                 observes=True,
                 failure=HostError(problem, reason=FailureReason.NOT_ALLOWED),
             )
             return Result.requeue(_NOT_ALLOWED_RETRY_S)
-        await vm_pass.write_status(reasons.STARTING, remove=reasons.DEGRADED)
+        await vm_pass.write_status(reasons.STARTING, remove={reasons.DEGRADED})
         return self._start_operation(vm_pass, "start", self._machines.start(vm_pass.name))
 
     async def _start_problem(self, vm_pass: ReconcilePass) -> str:
@@ -323,7 +324,7 @@ class PowerControl:
             )
             await vm_pass.write_status(
                 reasons.start_failed(message),
-                remove=reasons.DEGRADED,
+                remove={reasons.DEGRADED},
                 observes=True,
                 failure=error if isinstance(error, HostError) else None,
             )
@@ -350,7 +351,7 @@ class PowerControl:
         needed = vm_pass.vm.status.restart_needed
         await vm_pass.write_status(
             *(() if is_reported else (condition,)),
-            remove=reasons.DEGRADED,
+            remove={reasons.DEGRADED},
             observes=True,
             members={"restartNeeded": None},
         )

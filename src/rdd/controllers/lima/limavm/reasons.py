@@ -18,10 +18,12 @@ from rdd.runtime.conditions import (
     conditions_of,
     find_condition,
 )
+from rdd.vm.clock_report import ClockReport, offset_text
 from rdd.vm.idle.report import IdleReport
 from rdd.vm.problem import AGENT_HUNG, ENGINE_HUNG, GUEST_HUNG
 
 CREATED, RUNNING, DEGRADED, PAUSED = "Created", "Running", "Degraded", "Paused"
+CLOCK = "ClockSynchronized"
 
 REASONS: Final = ReasonTable(
     Reason(CREATED, "Unknown", "Pending", "Reconciliation in progress",
@@ -58,6 +60,12 @@ REASONS: Final = ReasonTable(
            "the action of spec.idle is impossible here; nothing happens to an idle machine"),
     Reason(PAUSED, "False", "PauseFailed", FORWARDED,
            "the last attempt failed; the next one follows after the next idle time"),
+    Reason(CLOCK, "True", "Synchronized", FORWARDED,
+           "the guest's clock is within 1 s of this computer's; the message has when it was set"),
+    Reason(CLOCK, "False", "ClockOff", FORWARDED,
+           "the guest's clock is off and cannot be set; retried once a minute"),
+    Reason(CLOCK, "Unknown", "NotMeasured", FORWARDED,
+           "the guest's clock can be neither read nor set; retried once a minute"),
 )  # fmt: skip
 
 PENDING = REASONS.condition(CREATED, "Pending")
@@ -124,6 +132,19 @@ def paused(report: IdleReport | None, problem: str) -> Condition | None:
     message = "; ".join(filter(None, texts)) or "it has not been idle yet"
     reason = "PauseFailed" if report.has_failed else "Awake"
     return REASONS.condition(PAUSED, reason, message)
+
+
+def clock(report: ClockReport) -> Condition:
+    """Return the condition for the clock of a guest."""
+    if report.ahead_s:
+        message = f"the guest's clock is {offset_text(report.ahead_s)}: {report.problem}"
+        return REASONS.condition(CLOCK, "ClockOff", message)
+    if report.problem:
+        return REASONS.condition(CLOCK, "NotMeasured", f"the guest's clock: {report.problem}")
+    message = "the guest's clock is within 1 s of this computer's"
+    if report.set_at:
+        message += f"; it was {offset_text(report.was_ahead_s)} and was set at {report.set_at}"
+    return REASONS.condition(CLOCK, "Synchronized", message)
 
 
 def condition_of(vm: LimaVM, type_: str) -> Object | None:

@@ -33,6 +33,7 @@ from rdd.host.errors import HostError
 from rdd.kinds.limavm import LimaVM
 from rdd.runtime import Condition, Context, ObjectKey, Result, is_deleting, resource_of
 from rdd.vm.instance_dir import InstanceStatus, InvalidName, check_name
+from rdd.vm.lifecycle.observation import Phase
 
 log = logging.getLogger("rdd.controllers.limavm")
 
@@ -62,6 +63,11 @@ class LimaVMReconciler:
         self._keys: dict[str, ObjectKey] = {}
         machines = self._machines = make_machines(self._enqueue)
         self._operations = Operations(self._enqueue)
+        self._clock_offset = context.metrics.own_gauge(
+            "rdd_limavm_clock_offset_seconds",
+            "Seconds that the clock of a guest is ahead; 0 within the tolerance of 1 s.",
+            "name",
+        )
         self._status = LimaVMStatusWriter(context)
         self._copies = TemplateCopies(context.client)
         self._creation = InstanceCreation(context, machines, self._operations, self._copies)
@@ -75,10 +81,11 @@ class LimaVMReconciler:
         for vm in self._vms.list():
             if reasons.status_of(vm, reasons.RUNNING) == "True":
                 with contextlib.suppress(errors.NotFound):
-                    await self._status.write(vm, reasons.RECONCILING, remove=reasons.DEGRADED)
+                    await self._status.write(vm, reasons.RECONCILING, remove={reasons.DEGRADED})
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Execute the next steps for a LimaVM."""
+        self._measure_clock(key.name)
         try:
             raw = await self._context.client.get(
                 resource_of(LimaVM), key.name, namespace=key.namespace
@@ -121,6 +128,14 @@ class LimaVMReconciler:
             await vm_pass.write_status(reasons.PENDING)
         await vm_pass.remove_annotation(names.RETRY_REQUESTED)
 
+    def _measure_clock(self, name: str) -> None:
+        """Keep the metric of a guest while it runs; each change enqueues a pass."""
+        seen = self._machines.phase(name)
+        if (report := seen.clock) is not None and seen.phase is Phase.RUNNING:
+            self._clock_offset.read(lambda: report.ahead_s, name)
+        else:
+            self._clock_offset.forget(name)
+
     def _obstacle(self, vm_pass: ReconcilePass) -> str:
         """Return why a LimaVM that passed admission cannot have an instance; empty if it can."""
         older = older_namesake(vm_pass.vm, self._vms.list())
@@ -159,7 +174,7 @@ class LimaVMReconciler:
                 or self._machines.inspect(key.name) is InstanceStatus.RUNNING
             ):
                 return
-            await self._status.write(vm, reasons.STOPPED_NOW, remove=reasons.DEGRADED)
+            await self._status.write(vm, reasons.STOPPED_NOW, remove={reasons.DEGRADED})
         except (errors.ApiError, HostError) as error:
             log.warning("limavm: %s: cannot report the stop: %s", key, error)
 

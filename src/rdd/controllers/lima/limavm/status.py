@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the status of LimaVMs, and an event for each change of a condition."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from rdd.api.types import Object
-from rdd.controllers.lima.limavm.reasons import CREATED, DEGRADED, PAUSED, RUNNING, STARTED
+from rdd.controllers.lima.limavm.reasons import (
+    CLOCK,
+    CREATED,
+    DEGRADED,
+    PAUSED,
+    RUNNING,
+    STARTED,
+)
 from rdd.host.errors import HostError
 from rdd.kinds.limavm import LimaVM
 from rdd.runtime import Condition, Context, StatusWriter, conditions_of, record_transition
@@ -27,16 +34,15 @@ class LimaVMStatusWriter:
         self,
         vm: LimaVM,
         *conditions: Condition,
-        remove: str = "",
-        remove_paused: bool = False,
+        remove: Collection[str] = (),
         observes: bool = False,
         counts_start: bool = False,
         failure: HostError | None = None,
         members: Mapping[str, Any] | None = None,
     ) -> LimaVM:
-        """Set conditions, remove the one of type `remove`, and return the LimaVM.
+        """Set conditions, remove those of the types `remove`, and return the LimaVM.
 
-        The condition Paused is also removed when the machine does not run.
+        The conditions Paused and ClockSynchronized are also removed when the machine does not run.
 
         `observes` sets the observed generation to that of `vm`. `counts_start` increments the
         restart count in the write that changes the machine to Started. `failure` is the
@@ -51,7 +57,7 @@ class LimaVMStatusWriter:
                 derived["failure"] = _failure_data(failure)
             if counts_start and not STARTED.is_in(conditions_of(current)):
                 derived["restartCount"] = status.get("restartCount", 0) + 1
-            if remove == DEGRADED:  # the ports belong to that condition
+            if DEGRADED in remove:  # the ports belong to that condition
                 derived["unavailablePorts"] = None
             if any(found.type == RUNNING and found.status == "False" for found in conditions):
                 derived["resourceLimits"] = None
@@ -60,11 +66,9 @@ class LimaVMStatusWriter:
                 derived["observedGeneration"] = max(generation, status.get("observedGeneration", 0))
             return {**derived, **(members or {})}
 
-        removed = {remove} - {""}
+        removed = set(remove)
         if any(found.type == RUNNING and found.status != "True" for found in conditions):
-            removed.add(PAUSED)
-        if remove_paused:
-            removed.add(PAUSED)
+            removed |= {PAUSED, CLOCK}
         written = await self._writer.write(
             vm.raw, *conditions, remove=sorted(removed), members=derive
         )

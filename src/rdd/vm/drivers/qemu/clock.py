@@ -6,17 +6,23 @@ signs of life were interrupted, because this host slept or the process tree was 
 wall clock notices the last one, because the monotonic clock stands still, too, while a host sleeps.
 
 The guest gets the time over ssh, in whole seconds, because small guests cannot set fractions. A
-guest that was just paused is slow, so the time is read back and set again.
+guest that was just paused is slow, so the time is read back and set again. What is measured is
+reported (`rdd.vm.clock_report`) when it changes; a clock that cannot be set is tried again at the
+next comparison.
 """
 
 import asyncio
 import time
-from collections.abc import Callable
+from dataclasses import replace
 
+from rdd.vm.agent.events import now
+from rdd.vm.clock_report import ClockReport, offset_text
+from rdd.vm.drivers.protocol import DriverContext
 from rdd.vm.drivers.qemu.guest_connection import GuestConnection
 from rdd.vm.ssh import SshError
 
 TOLERANCE_S = 1.0
+_COMPARISON_TOLERANCE_S = 2.0  # what the loop writes is truncated, and late in an emulated guest
 GAP_S = 6.0
 """Signs of life come about every 3 s, of an emulated guest under load every 5 s."""
 _ATTEMPTS = 4
@@ -25,9 +31,10 @@ _ATTEMPTS = 4
 class GuestClock:
     """Keeps the clock of one guest at the time of this host."""
 
-    def __init__(self, connection: GuestConnection, *, warn: Callable[[str], None]) -> None:
+    def __init__(self, connection: GuestConnection, context: DriverContext) -> None:
         self._connection = connection
-        self._warn = warn
+        self._context = context
+        self._report: ClockReport | None = None
         self._last_sign_s = 0.0  # wall clock
         self._task: asyncio.Task[None] | None = None
 
@@ -43,30 +50,64 @@ class GuestClock:
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self.set(), name="guest clock")
 
-    async def drifted(self, ahead_s: float) -> None:
-        """Set a clock that the guest reports to be wrong."""
-        self._warn(f"the guest's clock was {ahead_s:+.0f} s off and is set")
-        await self.set()
+    async def compare(self, ahead_s: float) -> None:
+        """Set the clock if the guest reports a wrong one, or if the last attempt failed."""
+        has_failed = self._report is not None and bool(self._report.problem)
+        if has_failed or abs(ahead_s) > _COMPARISON_TOLERANCE_S:
+            await self.set(round(ahead_s))
+        elif self._report is None:
+            self._publish(ClockReport())
 
-    async def set(self) -> None:
-        """Set the clock until it is right, or report that it is not."""
-        cost_s, ahead_s = 0.0, 0.0
+    async def set(self, known_ahead_s: int = 0) -> None:
+        """Set the clock until it is right, or report that it is not.
+
+        `known_ahead_s` is what the guest has reported.
+        """
+        cost_s, was_ahead_s, ahead_s = 0.0, 0, float(known_ahead_s)
+        line = "date +%s; sudo -n date -u -s @{:.0f} >/dev/null; date +%s"
         try:
-            for _ in range(_ATTEMPTS):
+            for attempt in range(_ATTEMPTS):
                 began_s = time.time()
-                wanted_s = began_s + cost_s
-                line = f"sudo -n date -u -s @{wanted_s:.0f} >/dev/null; date +%s"
-                answer = await self._connection.run(line)
+                answer = await self._connection.run(line.format(began_s + cost_s))
                 ended_s = time.time()
-                ahead_s = int(answer.output) + 0.5 - ended_s
+                before, after = answer.output.split()
+                if not attempt:
+                    was_ahead_s = _beyond_tolerance(int(before) + 0.5 - (began_s + ended_s) / 2)
+                ahead_s = int(after) + 0.5 - ended_s
                 if abs(ahead_s) <= TOLERANCE_S:
+                    self._publish_right(was_ahead_s)
                     return
                 cost_s = (ended_s - began_s) / 2
-            self._warn(f"the guest's clock is {ahead_s:+.0f} s off and cannot be set")
+            problem = "it cannot be set"
         except (SshError, ValueError) as error:
-            self._warn(f"the guest's clock cannot be set: {error}")
+            problem = f"it cannot be set: {error}"
+        self._publish(self._changed(ahead_s=round(ahead_s), problem=problem))
+
+    def _publish_right(self, was_ahead_s: int) -> None:
+        """Report that the clock is right, and whether it was wrong before."""
+        changed = self._changed(ahead_s=0, problem="")
+        if was_ahead_s:
+            changed = replace(changed, set_at=now("seconds"), was_ahead_s=was_ahead_s)
+            self._context.warn(f"the guest's clock was {offset_text(was_ahead_s)} and is set")
+        self._publish(changed)
+
+    def _changed(self, *, ahead_s: int, problem: str) -> ClockReport:
+        return replace(self._report or ClockReport(), ahead_s=ahead_s, problem=problem)
+
+    def _publish(self, report: ClockReport) -> None:
+        if report == self._report:
+            return
+        self._report = report
+        if report.problem:
+            off = f" is {offset_text(report.ahead_s)}" if report.ahead_s else ""
+            self._context.warn(f"the guest's clock{off}: {report.problem}")
+        self._context.clock(report)
 
     def close(self) -> None:
         """Stop setting the clock."""
         if self._task is not None:
             self._task.cancel()
+
+
+def _beyond_tolerance(ahead_s: float) -> int:
+    return round(ahead_s) if abs(ahead_s) > TOLERANCE_S else 0

@@ -87,7 +87,7 @@ class QemuDriver:
             record=lambda forwards: self._save(replace(self._state, forwards=forwards)),
             warn=context.warn,
         )
-        self._clock = GuestClock(self._connection, warn=context.warn)
+        self._clock = GuestClock(self._connection, context)
         self.pausing = GuestIdle(
             context,
             self._connection,
@@ -416,7 +416,7 @@ class QemuDriver:
     async def listeners(self) -> AsyncIterator[frozenset[Listener]]:
         command = self._connection.target.command(listening.LOOP, ControlMaster="no")
         watching = listening.watch(
-            command, on_drift=self._clock.drifted, on_line=self._record_sign_of_life
+            command, on_clock=self._clock.compare, on_line=self._record_sign_of_life
         )
         async for found in watching:
             yield found

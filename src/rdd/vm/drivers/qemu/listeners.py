@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The listening ports in the guest and its clock drift: a loop in the guest, a reader here.
+"""The listening ports in the guest and its clock: a loop in the guest, a reader here.
 
 A script in the guest scans its sockets every second and writes changes. Every few seconds it
 writes a sign of life, by whose absence a guest that hangs is noticed, and once a minute the
@@ -18,7 +18,6 @@ from rdd.vm.drivers.protocol import Listener
 from rdd.vm.forwarding.proc_net import decode_address
 
 _RECONNECT_S = 1.0
-_CLOCK_TOLERANCE_S = 2.0  # a guest reports whole seconds, and an emulated one is slow
 END = "."
 ALIVE = "alive"
 
@@ -55,17 +54,17 @@ def parse(lines: Sequence[str]) -> frozenset[Listener]:
 async def watch(
     command: Sequence[str],
     *,
-    on_drift: Callable[[float], Awaitable[None]],
+    on_clock: Callable[[float], Awaitable[None]],
     on_line: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[frozenset[Listener]]:
     """Yield all listeners, now and whenever the set changes; reconnect when ssh is lost.
 
-    `command` runs the loop in the guest. `on_drift` gets the seconds that the guest's clock is
-    ahead, if that exceeds the tolerance. `on_line` is called for every sign of life.
+    `command` runs the loop in the guest. `on_clock` gets the seconds that the guest's clock is
+    ahead. `on_line` is called for every sign of life.
     """
     last: frozenset[Listener] | None = None
     while True:
-        async with aclosing(_watch_once(command, on_drift, on_line)) as stream:
+        async with aclosing(_watch_once(command, on_clock, on_line)) as stream:
             async for found in stream:
                 if found != last:
                     last = found
@@ -75,7 +74,7 @@ async def watch(
 
 async def _watch_once(
     command: Sequence[str],
-    on_drift: Callable[[float], Awaitable[None]],
+    on_clock: Callable[[float], Awaitable[None]],
     on_line: Callable[[], None],
 ) -> AsyncGenerator[frozenset[Listener], None]:
     process = await start_process(
@@ -95,8 +94,7 @@ async def _watch_once(
                 continue
             if line.startswith("clock "):
                 ahead = float(line.split()[1]) - time.time()
-                if abs(ahead) > _CLOCK_TOLERANCE_S:
-                    await on_drift(ahead)
+                await on_clock(ahead)
             elif line == END:
                 yield parse(lines)
                 lines = []

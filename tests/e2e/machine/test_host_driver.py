@@ -80,6 +80,26 @@ def test_port_published_on_the_loopback_is_private(machine: Machine) -> None:
     machine.docker("rm", "-f", "local")
 
 
+def test_logs_of_containers_are_bounded(machine: Machine) -> None:
+    default = {"max-size": "20m", "max-file": "5"}
+    noisy = "yes 0123456789012345678901234567890123456789 | head -n 5000"
+    for name, options, expected in (
+        ("default", (), default),
+        ("own", ("--log-opt", "max-size=20k"), default | {"max-size": "20k"}),
+        ("large", ("--log-opt", "max-size=1g"), default | {"max-size": "1g"}),
+        ("other", ("--log-driver", "local"), {}),
+    ):
+        machine.docker("run", "--name", name, *options, IMAGE, "sh", "-c", noisy)
+        shown = machine.docker("inspect", "-f", "{{json .HostConfig.LogConfig.Config}}", name)
+        assert (json.loads(shown) or {}) == expected, name
+    id_ = machine.docker("inspect", "-f", "{{.Id}}", "own")
+    directory = machine.paths.data("docker") / "containers" / id_
+    sizes = [path.stat().st_size for path in directory.glob("*-json.log*")]
+    assert len(sizes) == 5
+    assert sum(sizes) < 5 * 21_000
+    machine.docker("rm", "default", "own", "large", "other")
+
+
 def test_containers_of_a_network_resolve_each_other(machine: Machine) -> None:
     machine.docker("network", "create", "net")
     machine.docker.serve("web", "--network", "net")

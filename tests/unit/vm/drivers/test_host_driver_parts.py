@@ -178,6 +178,8 @@ def test_dockerd_has_its_own_files_and_sockets() -> None:
         "hosts": ["unix:///run/docker.sock", "unix:///home/ann/d.sock"],
         "group": "0",
         "exec-opts": ["native.cgroupdriver=cgroupfs"],
+        "log-driver": "json-file",
+        "log-opts": {"max-size": "20m", "max-file": "5"},
         "dns": ["10.1.0.2"],
         "host-gateway-ip": "10.1.0.1",
         "default-address-pools": [{"base": "172.20.0.0/16", "size": 24}],

@@ -50,6 +50,20 @@ def test_dockerd_settings_are_merged_with_mandatory_ones(paths: MachinePaths) ->
     assert config["data-root"] == str(paths.data("docker"))
 
 
+@pytest.mark.parametrize(
+    "own",
+    [{"log-driver": "journald"}, {"log-opts": {"max-size": "1g"}}, {"log-driver": "none"}],
+)
+def test_log_settings_of_a_template_replace_the_limits(
+    paths: MachinePaths, own: dict[str, object]
+) -> None:
+    limits = settings.LOG_LIMITS.items()
+    assert limits <= json.loads(dockerd(paths, Template(param=MOBY)).config).items()
+    template = Template(provision=(data(settings.DAEMON_JSON, json.dumps(own)),), param=MOBY)
+    config = json.loads(dockerd(paths, template).config)
+    assert {name: config[name] for name in settings.LOG_LIMITS if name in config} == own
+
+
 @pytest.mark.parametrize("text", ["{", "[]"])
 def test_invalid_settings_are_reported(paths: MachinePaths, text: str) -> None:
     template = Template(provision=(data(settings.DAEMON_JSON, text),))

@@ -12,6 +12,7 @@ template and passes it to the programs that would read them:
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,11 @@ from rdd.host.errors import HostError
 from rdd.vm.drivers.host.paths import MachinePaths
 from rdd.vm.template.model import Template
 
+LOG_LIMITS: Mapping[str, Any] = {
+    "log-driver": "json-file",
+    "log-opts": {"max-size": "20m", "max-file": "5"},
+}
+"""The bound of the log of each container; dockerd has none by default."""
 DAEMON_JSON = "/etc/docker/daemon.json"
 REGISTRIES = "/etc/rancher/k3s/registries.yaml"
 
@@ -38,7 +44,10 @@ def file_of(template: Template, path: str) -> str:
 
 
 def engine_settings(template: Template) -> dict[str, Any]:
-    """Return the template's settings for dockerd. Raises HostError unless a JSON object."""
+    """Return the template's settings for dockerd, and limits of logs unless it sets others.
+
+    Raises HostError unless they are a JSON object.
+    """
     text = file_of(template, DAEMON_JSON)
     try:
         found = json.loads(text) if text else {}
@@ -46,7 +55,9 @@ def engine_settings(template: Template) -> dict[str, Any]:
         raise HostError(f"the template's {DAEMON_JSON} is not JSON: {error}") from error
     if not isinstance(found, dict):
         raise HostError(f"the template's {DAEMON_JSON} is not a JSON object")
-    return found
+    if found.keys() & LOG_LIMITS.keys():  # options of one log driver are errors of another
+        return found
+    return {**LOG_LIMITS, **found}
 
 
 def environment_of(template: Template, paths: MachinePaths) -> dict[str, str]:

@@ -79,7 +79,7 @@ class IdleMonitor:
             await self._machine.resume()
         if record is not None:
             self._log.write("info", f"Woke the machine, which was paused since {record.since}")
-            self._report = replace(self._report, woken_at=now(), cause="a new host agent")
+            self._report = replace(self._report, woken_at=now("seconds"), cause="a new host agent")
         PauseRecord.clear(self._record_file)
 
     def reload(self) -> None:
@@ -204,7 +204,7 @@ class IdleMonitor:
         """Pause the machine until something wakes it up."""
         assert self._machine is not None
         woken = self._expect_activity()
-        since = now()
+        since = now("seconds")
         try:
             PauseRecord(since, cause).write(self._record_file)
             self._is_paused = True
@@ -260,7 +260,7 @@ class IdleMonitor:
             PauseRecord.clear(self._record_file)
         self.state.awake.set()
         self._log.write("info", f"Woke the machine: {cause}")
-        self._set(paused_since="", cause=cause, woken_at=now())
+        self._set(paused_since="", cause=cause, woken_at=now("seconds"))
 
     def _set(self, **changes: object) -> None:
         """Change the report, and write it if it differs."""

@@ -44,6 +44,7 @@ from rdd.apiserver.auth.authorizer import AuthorizationAttributes
 from rdd.apiserver.auth.ceiling import Ceiling
 from rdd.apiserver.auth.rbac import RbacAuthorizer
 from rdd.apiserver.auth.reviews import Reviewer
+from rdd.apiserver.auth.snapshot_access import SnapshotAccess
 from rdd.apiserver.auth.tokens import TokenIssuer
 from rdd.apiserver.components import Core
 from rdd.apiserver.crd.lifecycle import CustomResources
@@ -365,6 +366,7 @@ def _make_admission_chain(
         [
             NamespaceLifecycle(namespaces.cache),
             *_deployment_profile(options, registry),
+            SnapshotAccess(authorizer),
             mutating_policies,
             MutatingWebhooks(dependencies),
             PolicyReinvocation(mutating_policies),

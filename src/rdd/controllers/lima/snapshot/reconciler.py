@@ -248,6 +248,10 @@ class SnapshotReconciler:
                 stored = await asyncio.to_thread(self._store.find, found.metadata.name)
                 if stored is None:
                     raise HostError("its content is not on disk any more")
+                scope = found.raw["spec"]["scope"]
+                if stored.manifest.scope != {key: value for key, value in scope.items() if value}:
+                    # Admission has judged the request by this scope.
+                    raise HostError("its content is of another scope")
                 message = await self._restoring.restore(stored, new_name, reporter.report)
                 reason = "Restored"
             except (HostError, errors.ApiError) as error:

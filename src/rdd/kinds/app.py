@@ -205,7 +205,8 @@ class AppStatus(Struct):
     )
     conditions: Sequence[Condition] = field(
         "The state of the application: Created, Running, ContainerEngineReady, KubernetesReady, "
-        "and Settled for all of it. RestartPending exists while changes need a restart. "
+        "and Settled for all of it. RestartPending exists while changes need a restart, "
+        "DiskPressure while disk space is short. "
         "Paused exists while spec.idle has an action, "
         "ClockSynchronized while a guest runs whose clock is compared.",
         default=UNSET,

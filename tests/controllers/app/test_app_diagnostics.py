@@ -197,7 +197,9 @@ def test_disk_check(
     # Disks of these sizes are not available everywhere.
     usage = type("Usage", (), {"free": free})
     monkeypatch.setattr("shutil.disk_usage", lambda path: usage)
-    assert outcome(host_checks.disk(facts)) == expected
+    found = host_checks.disk(facts)
+    assert outcome(found) == expected
+    assert ("rdd --instance t disk prune --all" in found.next_step) == (found.healthy == "False")
 
 
 @pytest.fixture

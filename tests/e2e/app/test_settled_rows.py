@@ -20,7 +20,7 @@ from tests.e2e.app.settled_world import LIMAVMS, VERSION, Desktop, current
 from tests.k3s import Behaviour
 
 from rdd.api import names
-from rdd.api.names import KUBERNETES_READY, RESTART_PENDING, SETTLED
+from rdd.api.names import DISK_PRESSURE, KUBERNETES_READY, RESTART_PENDING, SETTLED
 from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
 from rdd.controllers.app.app import reasons, scripts
@@ -45,6 +45,11 @@ ELSEWHERE: dict[Row, str] = {
     ): "test_app_fetches_k3s.py: test_failure_leaves_the_engine_running_and_names_the_cause",
     (SETTLED, "NotAllowed"): "../service/test_profile_attacks.py: "
     "test_locks_hold_whatever_is_tried",
+    # They need a small disk.
+    (DISK_PRESSURE, "DiskLow"): "../service/test_service_doctor.py: "
+    "test_disk_pressure_is_a_condition_of_the_app",
+    (DISK_PRESSURE, "DiskFull"): "../service/test_service_doctor.py: "
+    "test_disk_pressure_is_a_condition_of_the_app",
     # They need a daemon that crashes.
     (KUBERNETES_READY, "Reconciling"): "test_app_restarts.py: test_a_crash_of_the_daemon",
     (ENGINE, "Reconciling"): "test_app_restarts.py: test_a_crash_of_the_daemon",

@@ -4,6 +4,7 @@
 tests/e2e/app/test_doctor.py has the checks of a running App.
 """
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -181,3 +182,33 @@ def test_full_disk(world: World, mounted: Callable[..., Path]) -> None:
     paste(world, failed(world, "disk", "DiskFull"))
     run_program(["mount", "-o", "remount,size=20g", str(world.home)], check=True)
     assert reason(world, "disk") == ("True", "Enough")
+
+    # The data of the engine is on a file system of its own.
+    machine = world.instance.lima_home / "rd"
+    mounted(machine, options="size=2g")
+    failed(world, "disk", "DiskLow")
+    assert doctor(world)["disk"]["evidence"] == [f"{machine}: 2.0 GiB free"]
+
+
+def pressure(world: World) -> str:
+    """Return reason and message of the condition of the App; empty without it."""
+    found = json.loads(world.kubectl("get", "app", "app", "-o", "json"))
+    conditions = found.get("status", {}).get("conditions", [])
+    texts = [f"{c['reason']}: {c['message']}" for c in conditions if c["type"] == "DiskPressure"]
+    return "".join(texts)
+
+
+def test_disk_pressure_is_a_condition_of_the_app(
+    world: World, mounted: Callable[..., Path]
+) -> None:
+    mounted(world.home, options="size=20g")
+    world.rdd("set", "running=false")
+    assert pressure(world) == ""
+    # The check runs when the App changes, and every two seconds while it fails.
+    for size, expected in (("2g", "DiskLow"), ("900m", "DiskFull"), ("20g", "")):
+        run_program(["mount", "-o", f"remount,size={size}", str(world.home)], check=True)
+        if expected == "DiskLow":
+            world.rdd("set", "containerEngine.name=containerd")
+        wanted = f"{expected}: The disk is" if expected else ""
+        world.until(lambda wanted=wanted: pressure(world)[: len(wanted) or None] == wanted)
+        assert ("Free some space: " in pressure(world)) == bool(expected)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reasons of the conditions Settled, RestartPending and KubernetesReady of the App.
+"""The reasons of Settled, RestartPending, DiskPressure and KubernetesReady of the App.
 
-Other programs match reasons and messages, so the controllers `app` and `kubernetes` create
-every condition from this table. docs/app.md contains it; to update the page:
+Other programs match reasons and messages, so the controllers `app`, `diagnostics` and `kubernetes`
+create every condition from this table. docs/app.md contains it; to update the page:
 
     python -m rdd.controllers.app.app docs/app.md
 
@@ -11,7 +11,7 @@ The conditions mirrored from the LimaVM (Created, Running, Degraded) belong to i
 
 from typing import Final
 
-from rdd.api.names import KUBERNETES_READY, RESTART_PENDING, SETTLED
+from rdd.api.names import DISK_PRESSURE, KUBERNETES_READY, RESTART_PENDING, SETTLED
 from rdd.runtime.conditions import FORWARDED, Condition, Reason, ReasonTable
 
 MARKER: Final = "<!-- Below this line: python -m rdd.controllers.app.app docs/app.md -->"
@@ -69,6 +69,10 @@ REASONS: Final = ReasonTable(
            "A newer template is used when the virtual machine is restarted",
            "the template differs because of another version of rdd or RDD_KEEP_LOGS; the spec is "
            "unchanged, so the running virtual machine is not restarted automatically"),
+    Reason(DISK_PRESSURE, "True", "DiskLow", FORWARDED,
+           "less than 5 GiB are free for the machine's data or for rdd's; the message has what "
+           "frees space"),
+    Reason(DISK_PRESSURE, "True", "DiskFull", FORWARDED, "less than 1 GiB is free"),
     Reason(KUBERNETES_READY, "True", "Ready", "Kubernetes cluster is ready",
            "the API responds, a node is ready, the contexts are published"),
     Reason(KUBERNETES_READY, "Unknown", "Reconciling",
@@ -95,6 +99,10 @@ def settled(reason: str, message: str = "") -> Condition:
 
 def restart_pending(is_pending: bool) -> Condition | None:
     return REASONS.condition(RESTART_PENDING, "TemplateChanged") if is_pending else None
+
+
+def disk_pressure(reason: str, message: str) -> Condition:
+    return REASONS.condition(DISK_PRESSURE, reason, message)
 
 
 def kubernetes_ready(reason: str, message: str = "") -> Condition:

@@ -24,7 +24,7 @@ from rdd.runtime import (
 )
 
 FIELD_MANAGER = "app-controller"
-_OTHER_CONTROLLERS = (names.ENGINE_READY, names.KUBERNETES_READY)
+_OTHER_CONTROLLERS = (names.ENGINE_READY, names.KUBERNETES_READY, names.DISK_PRESSURE)
 _NOT_MIRRORED = (names.SETTLED, names.RESTART_PENDING, *_OTHER_CONTROLLERS)
 _WARNINGS = ("NoDriver", "NotOurs", "Refused", "NamespaceTerminating")
 

@@ -2,7 +2,8 @@
 """diagnostics: runs checks for common problems and reports findings with fixes.
 
 There is one Diagnostic per check. The controller runs the checks in a thread and writes a
-Diagnostic only when its finding changes. It recreates a deleted Diagnostic and ignores those
+Diagnostic only when its finding changes. Too little disk space is the condition DiskPressure of
+the App, too, which ends with the finding. It recreates a deleted Diagnostic and ignores those
 without a check. When the checks run:
 
 | trigger | checks |
@@ -28,6 +29,7 @@ from pathlib import Path
 
 from rdd.api import errors, names
 from rdd.api.types import Object
+from rdd.controllers.app.app import reasons
 from rdd.controllers.app.diagnostics import checks
 from rdd.controllers.app.diagnostics.findings import Facts, Finding
 from rdd.controllers.app.diagnostics.sampling import Sampler
@@ -48,10 +50,14 @@ from rdd.runtime import (
     Result,
     StatusWriter,
     maps,
+    record_transition,
     resource_of,
 )
 
 _log = logging.getLogger(__name__)
+
+FIELD_MANAGER = "diagnostics-controller"
+_DISK_REASONS = ("DiskLow", "DiskFull")
 
 _RUNNING_S = 14.0  # 15 s with the round itself
 _ROUNDS_PER_HOUR = round(3600 / _RUNNING_S)
@@ -91,6 +97,12 @@ class DiagnosticsReconciler:
         self._context = context
         self._env = env
         self._status = StatusWriter(context, Diagnostic, has_generation=False)
+        self._app_status = StatusWriter(
+            context,
+            App,
+            field_manager=FIELD_MANAGER,
+            on_transition=record_transition(context, warnings=_DISK_REASONS),
+        )
         self._diagnostics = context.cache.of(Diagnostic)
         self._apps = context.cache.of(App)
         self._findings: dict[str, Finding] = {}
@@ -197,6 +209,8 @@ class DiagnosticsReconciler:
         self._findings.update(found)
         for name in found:
             await self._write(name)
+        if "disk" in found:
+            await self._report_disk_pressure(found["disk"])
 
     def _purge_trash(self) -> None:
         """Free the trash while space is short; its age is checked elsewhere."""
@@ -222,6 +236,20 @@ class DiagnosticsReconciler:
             Condition(names.HEALTHY, finding.healthy, finding.reason, finding.message),
             members={"evidence": list(finding.evidence), "nextStep": finding.next_step or None},
         )
+
+    async def _report_disk_pressure(self, finding: Finding) -> None:
+        """Set or remove the condition of the App."""
+        app = self._apps.get(ObjectKey("", names.APP_NAME))
+        if app is None or finding.healthy == "Unknown":
+            return
+        with contextlib.suppress(errors.NotFound):
+            if finding.healthy == "True":
+                await self._app_status.write(app.raw, remove={names.DISK_PRESSURE})
+            else:
+                # Without the amount, which changes all the time: each change would be a write.
+                message = f"{finding.message} Free some space: {finding.next_step}"
+                pressure = reasons.disk_pressure(finding.reason, message)
+                await self._app_status.write(app.raw, pressure)
 
     # -- files
 

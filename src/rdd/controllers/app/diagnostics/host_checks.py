@@ -104,14 +104,7 @@ def _events(path: Path) -> list[dict[str, Any]]:
 
 def disk(facts: Facts) -> Finding:
     """Check the free disk space."""
-    lowest: tuple[int, Path] | None = None
-    for path in (facts.instance.dir, facts.instance.short_dir):
-        existing = next(p for p in (path, *path.parents) if p.exists())
-        free = shutil.disk_usage(existing).free
-        if lowest is None or free < lowest[0]:
-            lowest = (free, existing)
-    assert lowest is not None
-    free, path = lowest
+    free, path = _least_free(facts)
     if free >= 5 * _GIB:
         # Not the amount: it changes all the time, and each change would be a write.
         return healthy("Enough", "There is enough free disk space.", str(path))
@@ -131,6 +124,18 @@ def disk(facts: Facts) -> Finding:
         if can_prune
         else largest_directories(path),
     )
+
+
+def _least_free(facts: Facts) -> tuple[int, Path]:
+    """Return the free bytes and a path of the fullest file system with data of the instance.
+
+    The machine's directory has the data of the engine, or the disk of a guest.
+    """
+    disks: dict[int, Path] = {}
+    for path in (facts.instance.dir, facts.instance.short_dir, facts.machine.path):
+        existing = next(p for p in (path, *path.parents) if p.exists())
+        disks.setdefault(existing.stat().st_dev, existing)
+    return min((shutil.disk_usage(path).free, path) for path in disks.values())
 
 
 def stored_objects(facts: Facts) -> Finding:

@@ -2,6 +2,7 @@
 """`rdd service delete`: stop the daemon and delete the instance."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rdd.base.gotext import quote
 from rdd.cli.commands.service.calls import working
@@ -10,6 +11,9 @@ from rdd.cli.framework.confirm import confirm
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.progress import shown
 from rdd.cli.framework.types import Call
+
+if TYPE_CHECKING:
+    from rdd.vm.snapshots.store import StoredSnapshot
 
 
 def run(call: Call) -> int:
@@ -38,12 +42,17 @@ def _export(call: Call) -> None:
     from rdd.host.errors import HostError
 
     store = store_of(call)
-    targets = {
-        entry: Path.cwd() / f"{call.instance.name}-{entry.name}.rdd" for entry in store.entries()
-    }
-    if existing := [path for path in targets.values() if path.exists()]:
+    targets: list[tuple[StoredSnapshot, Path]] = []
+    for name in store.names():
+        try:  # one that cannot be exported must not be deleted, either
+            entry = store.find(name)
+        except HostError as error:
+            raise CommandError(f"{error}; nothing was deleted") from error
+        if entry is not None:
+            targets.append((entry, Path.cwd() / f"{call.instance.name}-{name}.rdd"))
+    if existing := [path for _, path in targets if path.exists()]:
         raise CommandError(f"{quote(str(existing[0]))} exists; nothing was deleted")
-    for entry, target in targets.items():
+    for entry, target in targets:
         try:
             with shown(call) as progress:
                 progress.phase(f"exporting {entry.name}")

@@ -32,8 +32,13 @@ def goes(call: Call, what: str) -> list[str]:
         lines.append(f"It also deletes these machines: {', '.join(others)}.")
     if snapshots := SnapshotStore(instance.snapshot_dirs).names():
         used = space(instance.snapshot_dirs)
-        kept_by = "" if call.flags.truth("keep-snapshots") else "; --keep-snapshots exports them"
-        lines.append(f"It also deletes these snapshots, {used}: {', '.join(snapshots)}{kept_by}.")
+        kept_by = (
+            "they are exported first"
+            if call.flags.truth("keep-snapshots")
+            else "the trash does not keep them; --keep-snapshots exports them"
+        )
+        named = ", ".join(snapshots)
+        lines.append(f"It also deletes these snapshots, {used}: {named}; {kept_by}.")
     kept = [instance.database.parent, *machines.values()]
     lines.append(fate(call, kept, "the database and the machines"))
     return lines

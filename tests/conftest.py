@@ -22,6 +22,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.file_systems import mounted_xfs
 from tests.programs import reset_signals
 
 ROOT = Path(__file__).parent.parent
@@ -137,6 +138,12 @@ def _find_part(name: str) -> Path:
 def real_part() -> Callable[[str], Path]:
     """Return a function that finds a program by name, and fails or skips the test without it."""
     return _find_part
+
+
+@pytest.fixture
+def xfs(tmp_path: Path, real_part: Callable[[str], Path]) -> Iterator[Path]:
+    """Mount an empty xfs, which shares blocks between files."""
+    yield from mounted_xfs(tmp_path, real_part)
 
 
 @pytest.fixture(scope="session")

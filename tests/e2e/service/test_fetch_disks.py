@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.service.service_world import World
+from tests.file_systems import used_bytes
 from tests.programs import run_program
 from tests.publisher import Publisher, publishing
 
@@ -105,25 +106,6 @@ def test_two_instances_fetch_a_file_once(world: World, compose: Publisher) -> No
     assert mine.stat().st_size == SIZE
 
 
-@pytest.fixture
-def xfs(tmp_path: Path, real_part: Callable[[str], Path]) -> Iterator[Path]:
-    """Mount an empty xfs, which shares blocks between files."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can mount a file system")
-    image, point = tmp_path / "image", tmp_path / "xfs"
-    with image.open("wb") as file:
-        file.truncate(512 << 20)
-    run_program([real_part("mkfs.xfs"), "-q", "-m", "reflink=1", image], check=True)
-    point.mkdir()
-    done = run_program(["mount", "-o", "loop", str(image), str(point)])
-    if done.returncode != 0:
-        pytest.skip(f"root cannot mount xfs on this machine: {done.stderr.strip()}")
-    try:
-        yield point
-    finally:
-        run_program(["umount", str(point)], check=True)
-
-
 def test_copy_shares_blocks_but_no_inode_with_the_cache(xfs: Path) -> None:
     cache = Cache(xfs / "cache")
     size = 64 << 20
@@ -131,18 +113,11 @@ def test_copy_shares_blocks_but_no_inode_with_the_cache(xfs: Path) -> None:
     partial.write_bytes(os.urandom(size))
     digest = Digest.of(partial)
     entry = cache.add(partial, digest)
-    os.sync()
-    before = _used(xfs)
+    before = used_bytes(xfs)
     copy(entry, xfs / "copy")
-    os.sync()
-    assert _used(xfs) - before < size // 8
+    assert used_bytes(xfs) - before < size // 8
     assert not entry.samefile(xfs / "copy")
     with (xfs / "copy").open("r+b") as file:
         file.write(b"changed")
     assert Digest.of(entry) == digest
     assert Digest.of(xfs / "copy") != digest
-
-
-def _used(path: Path) -> int:
-    status = os.statvfs(path)
-    return (status.f_blocks - status.f_bfree) * status.f_frsize

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.file_systems import used_bytes
 from tests.programs import run_program
 from tests.unit.vm.snapshots.snapshot_content import description, fill
 
@@ -122,6 +123,35 @@ async def test_restore_exchanges_the_machine_or_leaves_it(content: Path, tmp_pat
         await machine.restore(tmp_path / "missing", RECORD, directory, report=lambda _: None)
     assert description(content) == before
     assert not machine.staging_of(directory).exists()
+
+
+async def test_machine_on_xfs_shares_its_blocks_with_snapshots(xfs: Path) -> None:
+    root = xfs / "lima" / "rd"
+    root.mkdir(parents=True)
+    fill(root)
+    size = 32 << 20
+    (root / "docker" / "large").write_bytes(os.urandom(size))
+    directory = InstanceDirectory(root)
+    directory.write_record(InstanceRecord("host"))
+    store = SnapshotStore([xfs / "snapshots"])
+    partial = store.begin("one", root)
+    assert machine.method_for(directory, partial) == "reflink"
+    record = MachineRecord(driver="host", method="reflink", mode="root")
+    before, saved = used_bytes(xfs), partial / MACHINES_DIR / "rd"
+    await machine.save(directory, saved, record, report=lambda _: None)
+    assert used_bytes(xfs) - before < size // 8
+    expected = description(root)
+    assert description(saved) == expected
+    with (root / "docker" / "large").open("r+b") as file:  # neither sees the other's changes
+        file.write(b"changed")
+    assert description(saved) == expected
+    replaced = await machine.restore(saved, record, directory, report=lambda _: None)
+    assert description(root) == expected
+    assert used_bytes(xfs) - before < size // 4
+    assert replaced is not None
+    machine.discard(replaced)
+    store.discard(partial)
+    assert description(root) == expected  # independent of the snapshot
 
 
 def test_exchange_needs_both(tmp_path: Path) -> None:

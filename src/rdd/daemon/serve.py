@@ -10,8 +10,10 @@ reason is the last line of the log, which `service start` reports.
 import asyncio
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +35,8 @@ from rdd.instance import Instance
 log = logging.getLogger("rdd.daemon")
 
 _LOCK_ATTEMPTS, _LOCK_PAUSE_S = 50, 0.01
+_EXIT_S = 30.0
+"""The time for threads and tasks to end after the last stage has stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,10 @@ def _run(daemon: "_Daemon") -> None:
     """Run the daemon; every failure is raised as one line for the launching command."""
     try:
         with loop.runner() as runner:
-            runner.run(daemon.run())
+            try:
+                runner.run(daemon.run())
+            finally:
+                _limit_exit()
     except (ServiceError, HostError):
         raise
     except OSError as error:
@@ -91,6 +98,19 @@ def _run(daemon: "_Daemon") -> None:
     except Exception as error:
         log.exception("the control plane failed")
         raise ServiceError(f"{type(error).__name__}: {error}") from error
+
+
+def _limit_exit() -> None:
+    """End the process in a while: a thread that hangs in a disk would keep it and its lock."""
+
+    def end() -> None:
+        log.error("a thread or task has not ended within %g s: exiting", _EXIT_S)
+        os._exit(1)
+
+    timer = threading.Timer(_EXIT_S, end)
+    timer.daemon = True
+    with suppress(RuntimeError):  # no memory for a thread
+        timer.start()
 
 
 def _lock(instance: Instance, descriptor: int) -> FileLock:

@@ -3,8 +3,8 @@
 
 Stages start from the first to the last, and stop in reverse. If a stage fails to start, or
 is cancelled, the stages before it stop in reverse; the failing stage itself stops only if it
-may have started half (`stops_partial_start`). A stage that fails to stop does not keep the
-others from stopping.
+may have started half (`stops_partial_start`). A stage that fails to stop, or does not stop in
+time, does not keep the others from stopping: whatever fails, the process ends.
 
 The order is fixed because each stage, and each client that observes its result, depends on
 the ones before. Invariants:
@@ -20,15 +20,20 @@ the ones before. Invariants:
 `python -m rdd.daemon.stages` prints it.
 """
 
+import asyncio
 import contextlib
+import logging
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from rdd.daemon.control_plane import ControlPlane, Report
+from rdd.daemon.managers.composition import DRAIN_S
 from rdd.daemon.options import ServeOptions
 from rdd.daemon.service.record import State
 from rdd.instance import Instance
+
+log = logging.getLogger("rdd.daemon")
 
 Step = Callable[[ControlPlane], Awaitable[None]]
 
@@ -46,6 +51,8 @@ class Stage:
     """Reported with State.STOPPING before the stage stops."""
     stops_partial_start: bool = False
     """Whether `stop` also runs after `start` failed; it then has to cope with half a start."""
+    stop_timeout_s: float = 60.0
+    """A stop that takes longer is cancelled: a deadlock, or a disk that does not respond."""
 
 
 _C = ControlPlane
@@ -69,7 +76,13 @@ STAGES = (
         State.SERVING,
         stops_partial_start=True,
     ),
-    Stage("own controllers", _C.start_controllers, _C.drain_controllers, stops_partial_start=True),
+    Stage(
+        "own controllers",
+        _C.start_controllers,
+        _C.drain_controllers,
+        stops_partial_start=True,
+        stop_timeout_s=3 * DRAIN_S,
+    ),
     Stage("programs", _C.follow_programs, _C.unfollow_programs),
     Stage("requirements", _C.wait_for_requirements, None, State.REGISTERED),
     Stage("renewal", _C.keep_certificates_renewed, _C.cancel_renewal),
@@ -115,7 +128,18 @@ async def _stop(stage: Stage, plane: ControlPlane, report: Report) -> None:
             await report(State.STOPPING, stage.stop_step)
     finally:
         if stage.stop is not None:
-            await stage.stop(plane)
+            await _within(stage.stop_timeout_s, stage.stop(plane), stage.name)
+
+
+async def _within(timeout_s: float, stop: Awaitable[None], name: str) -> None:
+    """Wait for the stop of a stage; cancel it at the timeout, which fails nothing else."""
+    try:
+        async with asyncio.timeout(timeout_s) as limit:
+            await stop
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        log.error('the stage "%s" has not stopped within %g s; continuing', name, timeout_s)
 
 
 def describe(stages: Sequence[Stage] = STAGES) -> str:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Full, read-only and missing disks: one clear line, no data lost."""
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -70,6 +71,36 @@ def test_disk_that_fills_up_keeps_the_data_and_recovers(
     ballast.unlink()
     world.rdd("svc", "start")
     assert "treasure" in world.kubectl("get", "cm", "-o", "name")
+    world.write_first()
+
+
+def test_start_on_a_full_disk_after_a_crash_ends_and_the_next_one_succeeds(
+    world: World, mounted: Mounted
+) -> None:
+    """The log of the database is so long that it is checkpointed during the start."""
+    mounted(world.home, options="size=48m")
+    world.rdd("svc", "start")
+    data = {"a": os.urandom(250_000).hex()}
+    names = [f"treasure-{number}" for number in range(20)]
+    items = [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+        for name in names
+    ]
+    file = world.home / "list.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    world.kubectl("create", "-f", str(file))
+    file.unlink()
+    world.crash()
+    ballast = fill(world.home, leave_bytes=68 * 1024)
+    done = world.try_rdd("svc", "start")
+    if done.code != 0:
+        assert "o space left on device" in one_line(done)
+        assert world.pid() == 0
+    ballast.unlink()
+    world.rdd("svc", "start")
+    assert {f"configmap/{name}" for name in names} <= set(
+        world.kubectl("get", "cm", "-o", "name").split()
+    )
     world.write_first()
 
 

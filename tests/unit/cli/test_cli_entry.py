@@ -3,8 +3,10 @@
 
 import io
 import json
+import logging
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 from rdd.cli.framework.entry import run, take_instance
 from rdd.cli.framework.environment import Environment
 from rdd.cli.framework.errors import CommandError
+from rdd.cli.framework.log_handler import LogHandler
 from rdd.cli.framework.logline import Level, Log, klog_verbosity, rfc3339
 
 Rdd = Callable[..., Any]
@@ -192,6 +195,17 @@ def test_json_line() -> None:
 def test_line_below_the_level_is_not_written() -> None:
     assert emit("debug", "info") == ""
     assert emit("info", "info") != ""
+
+
+def test_log_that_cannot_be_written_fails_no_caller() -> None:
+    with open("/dev/full", "w") as full:
+        log = Log(full, level="trace")
+        handler = LogHandler(log)
+        handler.handle(logging.LogRecord("rdd", logging.ERROR, "", 0, "no", None, None))
+        log.failure("no", exit_code=1)
+        with suppress(OSError):
+            full.close()
+    handler.handle(logging.LogRecord("rdd", logging.ERROR, "", 0, "closed", None, None))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,11 @@
 """Start and stop of the control plane, stage by stage."""
 
 import asyncio
+import errno
+import io
+import logging
+import os
+import re
 import socket
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,10 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from rdd.cli.framework.log_handler import LogHandler
+from rdd.cli.framework.logline import Log
 from rdd.daemon.control_plane import ControlPlane
 from rdd.daemon.options import ServeOptions
 from rdd.daemon.service.record import State
 from rdd.daemon.stages import STAGES, Stage, control_plane, describe
+from rdd.host.errors import HostError
 from rdd.instance import Instance
 from rdd.store.sqlite.store import SqliteStore
 
@@ -182,6 +190,67 @@ async def test_report_that_fails_does_not_keep_a_stage_from_stopping(instance: I
     with pytest.raises(Failed):
         async with control_plane(instance, OPTIONS, report=report):
             pass
+    assert await is_released(instance)
+
+
+@pytest.mark.parametrize("name", [s.name for s in STAGES if s.stop is not None])
+async def test_stage_that_hangs_while_it_stops_does_not_keep_the_others(
+    instance: Instance, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    recorder = Recorder()
+
+    def hanging(stage: Stage) -> Stage:
+        recorded = recorder.record(stage)
+
+        async def stop(plane: ControlPlane) -> None:
+            assert recorded.stop is not None
+            await recorded.stop(plane)
+            await asyncio.Event().wait()
+
+        return replace(recorded, stop=stop, stop_timeout_s=0.01) if stage.name == name else recorded
+
+    stages = [hanging(stage) for stage in STAGES]
+    async with control_plane(instance, BARE, stages=stages):
+        pass
+    assert recorder.stopped == NAMES[::-1]
+    assert f'the stage "{name}" has not stopped within 0.01 s' in caplog.text
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EMFILE, errno.EROFS, errno.EIO])
+@pytest.mark.parametrize("name", [s.name for s in STAGES if s.state is not None])
+async def test_disk_that_fails_from_a_stage_on_ends_the_start(
+    instance: Instance, name: str, number: int
+) -> None:
+    """Neither the record nor the log nor the database can be written any more."""
+    fails = False
+
+    async def report(state: State, step: str) -> None:
+        nonlocal fails
+        if step == name and state < State.READY:
+            fails = True
+        if fails:
+            raise HostError.from_os("write the record", OSError(number, os.strerror(number)))
+
+    recorder = Recorder()
+    stages = [recorder.record(stage) for stage in STAGES]
+
+    class Full(io.StringIO):
+        def write(self, text: str) -> int:
+            if fails:
+                raise OSError(number, os.strerror(number))
+            return len(text)
+
+    handler = LogHandler(Log(Full(), level="trace"))
+    logging.getLogger().addHandler(handler)
+    try:
+        with pytest.raises(HostError, match=re.escape(os.strerror(number))):
+            async with control_plane(instance, BARE, report=report, stages=stages):
+                raise AssertionError("ready")
+    finally:
+        logging.getLogger().removeHandler(handler)
+    earlier = NAMES[: NAMES.index(name)]
+    # A stage that is stopped after half a start has not begun here.
+    assert recorder.stopped == earlier[::-1]
     assert await is_released(instance)
 
 

@@ -2,18 +2,24 @@
 """Writes in flight, and disk failures."""
 
 import asyncio
+import errno
+import io
 import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.store.harness import Harness, crash_copy, held_writer, read_history, turn
 
+from rdd.cli.framework.log_handler import LogHandler
+from rdd.cli.framework.logline import Log
 from rdd.store.contract import ABSENT, CompareFailed, Delete, KeyValue, Put, StoreEvent, Unavailable
 from rdd.store.options import StoreOptions
 from rdd.store.sqlite import writer
 from rdd.store.sqlite.store import SqliteStore
+from rdd.store.sqlite.writer import CHECKPOINT_PAGES
 
 BIG = b"v" * 100_000
 
@@ -259,6 +265,77 @@ async def test_failed_maintenance_is_retried_with_the_next_write(
     await sqlite_store.commit([Put("/a", b"v")])
     await run(sqlite_store, "SELECT 1")
     assert await run(sqlite_store, "SELECT count(*) FROM log") == [2]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [sqlite3.OperationalError("disk I/O error"), OSError(errno.EIO, "I/O error"), MemoryError()],
+)
+async def test_writer_survives_maintenance_that_fails_and_cannot_be_rolled_back(
+    sqlite_store: SqliteStore, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """Without its thread the next commit and the close would wait for ever."""
+    writer = sqlite_store._writer
+    begun = writer._connection
+
+    class Failing:
+        in_transaction = True
+
+        def execute(self, sql: str, parameters: Sequence[Any] = ()) -> sqlite3.Cursor:
+            if sql == "ROLLBACK":
+                raise sqlite3.OperationalError("no transaction is active")
+            return begun.execute(sql, parameters)
+
+    def fail() -> None:
+        writer._connection = Failing()  # type: ignore[assignment]
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(writer, "_checkpoint", fail)
+        writer._wal_pages = CHECKPOINT_PAGES
+        await sqlite_store.commit([Put("/a", b"1")])
+        await run(sqlite_store, "SELECT 1")
+    writer._connection = begun
+    writer._wal_pages = 0
+    assert await sqlite_store.commit([Put("/a", b"2")]) == 2
+    await asyncio.wait_for(sqlite_store.close(), 120)
+
+
+async def test_writer_survives_a_log_on_a_full_disk(
+    disk: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After kill -9 on a full disk the first checkpoint fails, and its warning does, too."""
+    store = await disk.open()
+    assert isinstance(store, SqliteStore)
+
+    class Full(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def fail() -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    handler = LogHandler(Log(Full(), level="trace"))
+    monkeypatch.setattr("rdd.store.sqlite.writer.log.handlers", [handler])
+    monkeypatch.setattr(store._writer, "_checkpoint", fail)
+    store._writer._wal_pages = CHECKPOINT_PAGES
+    await asyncio.wait_for(store.commit([Put("/a", b"1")]), 120)
+    await asyncio.wait_for(store.commit([Put("/a", b"2")]), 120)
+    await asyncio.wait_for(store.close(), 120)
+    assert await (await disk.open()).get("/a") is not None
+
+
+async def test_lock_is_free_after_a_disk_without_space_for_the_pid(
+    disk: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("rdd.store.sqlite.integrity.os.write", fail)
+        with pytest.raises(Unavailable, match="No space left on device"):
+            await disk.open()
+    assert await (await disk.open()).commit([Put("/a", b"1")]) == 1
 
 
 async def test_closing_waits_for_writes_in_flight(disk: Harness) -> None:

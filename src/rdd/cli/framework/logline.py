@@ -8,6 +8,7 @@ on a terminal. Messages go to stderr only; stdout is for data.
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Literal, TextIO
 
 from rdd.base.gotext import quote
@@ -103,7 +104,8 @@ class Log:
         """
         fields = {} if exit_code == FAILED else {"exit-code": exit_code}
         expected = exit_code in (REJECTED, TIMED_OUT, VERSION_MISMATCH)
-        self._emit("error" if expected else "fatal", message, fields)
+        with suppress(OSError):  # a full disk: the exit code remains
+            self._emit("error" if expected else "fatal", message, fields)
 
     def write(self, level: Level, message: str) -> None:
         """Write one message unless it is below the level of this log."""

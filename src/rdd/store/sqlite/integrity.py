@@ -58,14 +58,19 @@ def acquire_lock(path: Path) -> FileLock:
             f"{path} is in use by another process (pid {owner}). "
             "Stop that process first; two processes cannot share a store."
         )
-    os.ftruncate(lock.descriptor, 0)
-    os.write(lock.descriptor, f"{os.getpid()}\n".encode())
+    try:
+        os.ftruncate(lock.descriptor, 0)
+        os.write(lock.descriptor, f"{os.getpid()}\n".encode())
+    except OSError as error:
+        lock.release()
+        raise Unavailable(f"{lock_path} cannot be written: {error.strerror}") from error
     return lock
 
 
 def release_lock(lock: FileLock) -> None:
     """Release a store. The lock file stays; removing it would race with another opener."""
-    os.ftruncate(lock.descriptor, 0)
+    with contextlib.suppress(OSError):  # the pid of a past owner is ignored while it is unlocked
+        os.ftruncate(lock.descriptor, 0)
     lock.release()
 
 

@@ -161,9 +161,11 @@ class SqliteStore(RevisionedStore):
             await asyncio.wait(self._compactions)
         if self._probe is not None:
             await asyncio.wait({self._probe})
-        await self._reader.close()
-        await self._writer.close(self._assigned)
-        integrity.release_lock(self._lock)
+        try:
+            await self._reader.close()
+        finally:
+            await self._writer.close(self._assigned)
+            integrity.release_lock(self._lock)  # only now: the thread has ended
 
     def problem(self) -> str:
         """Return why the last write failed; empty if it did not.

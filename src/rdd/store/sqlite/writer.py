@@ -14,6 +14,9 @@ receives the failure, drops the writes in flight and starts the next epoch.
 Between batches the writer sweeps compacted rows, returns free pages to the
 file system and checkpoints, a few milliseconds at a time. When nothing is left
 to do it blocks on the queue without timeout.
+
+Invariant: the thread ends only in `close`, whatever fails. Without it commits and `close` itself
+would wait for ever.
 """
 
 import asyncio
@@ -177,12 +180,15 @@ class LogWriter:
             self._failed_epoch = batches[-1].epoch
             error = Unavailable(f"{self._path} could not be written: {cause}")
             error.__cause__ = cause
-            try:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-            except sqlite3.Error as failure:
-                log.warning("%s: rollback failed: %s", self._path, failure)
+            self._roll_back()
         self._report_later(batches, error)
+
+    def _roll_back(self) -> None:
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            log.warning("%s: rollback failed: %s", self._path, error)
 
     def _write(self, batches: list[Batch]) -> None:
         self._check_file()
@@ -250,10 +256,9 @@ class LogWriter:
                 self._vacuum()
             else:
                 return False
-        except sqlite3.Error as error:
+        except Exception as error:  # maintenance is never worth the thread
+            self._roll_back()
             log.warning("%s: maintenance failed, will retry: %s", self._path, error)
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
             return False
         return True
 

@@ -12,9 +12,14 @@ from typing import Protocol
 
 from rdd.vm.idle.activity import Activity
 
+_UPGRADES = (b"HTTP/1.1 101", b"HTTP/1.0 101")
+
 
 class ConnectionObserver(Protocol):
     """Sees the bytes of one connection, in order."""
+
+    shown_bytes: int
+    """How many bytes at the start of each piece of data are needed."""
 
     def opened(self) -> None:
         """Called when the client has connected."""
@@ -35,6 +40,8 @@ class ConnectionObserver(Protocol):
 class PortObserver:
     """Observes a connection to a forwarded port."""
 
+    shown_bytes = len(_UPGRADES[0])
+
     def __init__(self, activity: Activity, address: str) -> None:
         self._activity = activity
         self._cause = f"a client of {address}"
@@ -51,7 +58,7 @@ class PortObserver:
             self._activity.begin(self, self._cause)
 
     def from_server(self, data: bytes) -> None:
-        if data.startswith((b"HTTP/1.1 101", b"HTTP/1.0 101")):
+        if data.startswith(_UPGRADES):
             self._is_upgraded = True
         self._activity.end(self)
         self._activity.touch(self._cause)

@@ -10,6 +10,7 @@ understand can break a connection: then only the bytes count.
 """
 
 import re
+import sys
 from enum import Enum, auto
 
 from rdd.vm.idle.activity import Activity
@@ -36,6 +37,8 @@ def is_quiet(target: str) -> bool:
 
 class DockerObserver:
     """Implements `ConnectionObserver` for the Docker API."""
+
+    shown_bytes = sys.maxsize
 
     def __init__(self, activity: Activity) -> None:
         self._activity = activity

@@ -2,17 +2,21 @@
 """Relays of streams and datagrams, and listening sockets."""
 
 import asyncio
+import errno
 import os
+import resource
 import socket
 import stat
+import sys
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from rdd.host.errors import HostError
 from rdd.host.own_address import CAN_BIND, OWN_ADDRESS
 from rdd.vm.drivers.protocol import Endpoint
+from rdd.vm.forwarding import pieces
 from rdd.vm.forwarding.datagrams import DatagramRelay
 from rdd.vm.forwarding.sockets import (
     PATH_LIMIT_BYTES,
@@ -159,6 +163,173 @@ async def test_close_aborts_open_connections() -> None:
     writer.close()
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection(*where)
+    server.close()
+
+
+class Record:
+    """An observer that keeps what it is shown."""
+
+    def __init__(self, shown_bytes: int) -> None:
+        self.shown_bytes = shown_bytes
+        self.sent: list[bytes] = []
+        self.received: list[bytes] = []
+        self.has_closed = asyncio.Event()
+
+    def opened(self) -> None:
+        pass
+
+    def from_client(self, data: bytes) -> None:
+        self.sent.append(data)
+
+    def from_server(self, data: bytes) -> None:
+        self.received.append(data)
+
+    def client_ended(self) -> None:
+        pass
+
+    def closed(self) -> None:
+        assert not self.has_closed.is_set()
+        self.has_closed.set()
+
+
+@pytest.fixture(params=["pipes", "one pipe", "no pipes"])
+def holders(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Limit the pipes; without any, as where the system has no splice."""
+    if request.param != "pipes":
+        monkeypatch.setattr(pieces, "_MAX_PIPES", 1 if request.param == "one pipe" else 0)
+        while pieces._pipes:
+            pieces._pipes.pop().close()
+    return str(request.param)
+
+
+@pytest.mark.parametrize("shown_bytes", [None, 12, sys.maxsize])
+@pytest.mark.parametrize("family", ["IPv4", "IPv6", "unix"])
+async def test_slow_receivers_get_what_was_sent(
+    holders: str, family: str, shown_bytes: int | None, tmp_path: Path
+) -> None:
+    """Several connections, each in both directions; a receiver is slower than its sender."""
+    data = [os.urandom(3 * MIB + number) for number in range(3)]
+    records: list[Record] = []
+
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while chunk := await reader.read(1 << 16):
+            writer.write(chunk)
+            await writer.drain()
+        writer.close()
+
+    def observe() -> Record | None:
+        if shown_bytes is None:
+            return None
+        records.append(Record(shown_bytes))
+        return records[-1]
+
+    server, address = await serve(echo)
+    if family == "unix":
+        listener = listen_unix(tmp_path / "s")
+    else:
+        listener = listen_inet(ANY if family == "IPv4" else Endpoint("::1", 0))
+    relay = StreamRelay(listener, dialer(address), observe)
+    await relay.start()
+
+    async def exchange(sent: bytes) -> bytes:
+        if family == "unix":
+            reader, writer = await asyncio.open_unix_connection(tmp_path / "s")
+        else:
+            reader, writer = await asyncio.open_connection(*listener.getsockname()[:2])
+        writer.write(sent)
+        writer.write_eof()
+        await asyncio.sleep(0.05)  # the relay and the server fill their buffers
+        received = await reader.read()
+        writer.close()
+        return received
+
+    assert await asyncio.gather(*map(exchange, data)) == data
+    for record in records:
+        await record.has_closed.wait()
+        if shown_bytes == 12:
+            assert {len(piece) for piece in record.sent[:-1]} == {12}
+        else:
+            assert b"".join(record.sent) in data
+            assert b"".join(record.received) in data
+    assert pieces.Pipe.count == len(pieces._pipes)
+    await relay.close()
+    server.close()
+
+
+def descriptors() -> int:
+    return len(list(Path("/dev/fd").iterdir()))
+
+
+async def test_connection_ends_with_its_second_direction() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(await reader.readline())
+        writer.close()
+
+    server, address = await serve(answer)
+    listener = listen_inet(ANY)
+    record = Record(0)
+    relay = StreamRelay(listener, dialer(address), lambda: record)
+    await relay.start()
+    before = descriptors()
+    reader, writer = await asyncio.open_connection(*listener.getsockname())
+    writer.write(b"hello\n")
+    assert await reader.read() == b"hello\n"
+    assert not record.has_closed.is_set()
+    writer.close()
+    await writer.wait_closed()
+    await record.has_closed.wait()
+    assert descriptors() == before
+    await relay.close()
+    server.close()
+
+
+async def test_answer_arrives_though_the_server_reads_no_more() -> None:
+    """As of an HTTP server that refuses an upload."""
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        writer.write(b"413\n")
+        writer.close()
+
+    server, address = await serve(refuse)
+    listener = listen_inet(ANY)
+    record = Record(0)
+    relay = StreamRelay(listener, dialer(address), lambda: record)
+    await relay.start()
+    reader, writer = await asyncio.open_connection(*listener.getsockname())
+    writer.write(b"upload\n" + bytes(16 * MIB))
+    assert await reader.readline() == b"413\n"
+    writer.transport.abort()
+    await record.has_closed.wait()
+    await relay.close()
+    server.close()
+
+
+async def test_accepts_again_after_a_lack_of_descriptors() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(await reader.readline())
+        writer.close()
+
+    loop = asyncio.get_running_loop()
+    problems: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    loop.set_exception_handler(lambda _, problem: problems.put_nowait(problem))
+    server, address = await serve(answer)
+    listener = listen_inet(ANY)
+    relay = StreamRelay(listener, dialer(address))
+    reader, writer = await asyncio.open_connection(*listener.getsockname())  # in the backlog
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+    try:
+        await relay.start()
+        problem = await problems.get()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert problem["exception"].errno == errno.EMFILE
+    writer.write(b"hello\n")
+    assert await reader.read() == b"hello\n"
+    assert problems.empty()
+    writer.close()
+    await relay.close()
     server.close()
 
 

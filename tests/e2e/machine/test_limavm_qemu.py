@@ -61,11 +61,14 @@ def test_virtual_machine_from_creation_to_clone(vm_home: VmHome) -> None:
     assert refused.code == 1
     assert "must be stopped" in refused.last[1]
 
+    shell(vm_home, "vm", "sudo date -u -s @1700000000")
     rdd("limavm", "suspend", "vm")
     assert vm_home.condition("vm")[0] == "Stopped"
     assert rdd("limavm", "disk", "show", "vm", "-o", "json").json()["suspended"]
     rdd("limavm", "start", "vm")
     assert shell(vm_home, "vm", "cat /proc/sys/kernel/random/boot_id") == boot
+    behind = "s behind and was set at 20"
+    vm_home.world.until(lambda: behind in vm_home.condition("vm", "ClockSynchronized")[1])
 
     rdd("limavm", "stop", "vm")
     rdd("limavm", "snapshot", "create", "vm", "good")

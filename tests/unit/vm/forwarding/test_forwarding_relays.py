@@ -278,7 +278,7 @@ async def test_connection_ends_with_its_second_direction() -> None:
     writer.close()
     await writer.wait_closed()
     await record.has_closed.wait()
-    assert descriptors() == before
+    assert descriptors() <= before  # less if a socket of another test is collected
     await relay.close()
     server.close()
 

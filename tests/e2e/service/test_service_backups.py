@@ -103,6 +103,9 @@ def test_another_version_makes_a_copy_and_errors_name_the_newest(world: World) -
     world.rdd("svc", "stop")
     world.instance.version_file.write_text("0.0.1\n")
     world.rdd("svc", "start")
+    world.write_first("lost")
+    version = ("-o", "jsonpath={.metadata.resourceVersion}")
+    lost = int(world.kubectl("get", "configmap", "lost", *version))
     world.rdd("svc", "stop")
     (copy,) = world.instance.backup_dir.iterdir()
     assert copy.name.endswith("-upgrade.db")
@@ -112,3 +115,5 @@ def test_another_version_makes_a_copy_and_errors_name_the_newest(world: World) -
     assert f"rdd service restore {copy.name}" in done.err
     world.rdd("svc", "restore")
     world.rdd("svc", "start")
+    world.write_first("later")  # its revision is not one that the unreadable database had assigned
+    assert int(world.kubectl("get", "configmap", "later", *version)) > lost

@@ -14,6 +14,7 @@ from tests.unit.store.harness import Harness, crash_copy
 
 from rdd.store.contract import Damaged, NewerFormat, Put, Unavailable
 from rdd.store.sqlite import integrity, schema
+from rdd.store.sqlite.examination import examine
 from rdd.store.sqlite.store import SqliteStore
 
 ADVICE = (
@@ -162,6 +163,7 @@ async def test_newer_version_that_is_only_in_the_log_is_rejected(
         for suffix in ("", "-wal"):
             shutil.copy(f"{healthy}{suffix}", f"{crashed}{suffix}")
     assert integrity.inspect(crashed) == schema.VERSION  # the header is the old one
+    assert isinstance(examine(crashed), NewerFormat)
     for _ in range(2):  # the lock was released
         with pytest.raises(NewerFormat, match="was written by a newer version"):
             await SqliteStore.open(crashed)

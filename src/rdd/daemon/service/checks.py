@@ -133,24 +133,25 @@ def database(instance: Instance, daemon: DaemonRecord | None) -> Finding:
             next_step=f"{rdd_command(instance, 'service stop')} && "
             f"{rdd_command(instance, 'service start')}",
         )
-    from rdd.store.sqlite.examination import examine, is_newer
+    from rdd.store.contract import NewerFormat
+    from rdd.store.sqlite.examination import examine
 
     problem = examine(path)
     copy = backups.usable(instance) if problem else None
     restore = rdd_command(instance, f"service restore {copy.name}" if copy else "service reset")
-    if is_newer(path):
+    if isinstance(problem, NewerFormat):
         return unhealthy(
             "NewerFormat",
             "The database was written by a newer version. Update rdd; the next step keeps the "
             f"database and {'restores an older backup' if copy else 'starts with an empty one'}.",
-            problem,
+            str(problem),
             next_step=restore,
         )
     if problem and copy:
         return unhealthy(
             "Damaged",
             "The database is damaged. The next step keeps it and restores the newest backup.",
-            problem,
+            str(problem),
             f"the newest backup is {copy}",
             next_step=restore,
         )
@@ -158,7 +159,7 @@ def database(instance: Instance, daemon: DaemonRecord | None) -> Finding:
         return unhealthy(
             "Damaged",
             "The database is damaged. The next step keeps it and starts with an empty one.",
-            problem,
+            str(problem),
             next_step=restore,
         )
     if not path.exists():

@@ -13,50 +13,39 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
-from rdd.store.contract import NewerFormat, StoreError
+from rdd.store.contract import StoreError, Unavailable
 from rdd.store.sqlite import integrity
 
 _LARGEST_COPY_BYTES = 256 << 20
 
 
-def examine(path: Path) -> str:
-    """Return why the file cannot be used as a store; empty if it can, or does not exist."""
+def examine(path: Path) -> StoreError | None:
+    """Return why the file cannot be used as a store; None if it can, or does not exist."""
     try:
         if not integrity.inspect(path):
-            return ""
+            return None
         wal = path.with_name(path.name + "-wal")
         if not (wal.exists() and wal.stat().st_size):
-            return _check_pages(path, "mode=ro&immutable=1")
-        if path.stat().st_size + wal.stat().st_size > _LARGEST_COPY_BYTES:
-            return ""
-        with tempfile.TemporaryDirectory(prefix="rdd-examination-") as directory:
-            for file in (path, wal):
-                shutil.copyfile(file, Path(directory) / file.name)
-            return _check_pages(Path(directory) / path.name, "mode=rw", name=path)
+            _check(path, "mode=ro&immutable=1")
+        elif path.stat().st_size + wal.stat().st_size <= _LARGEST_COPY_BYTES:
+            with tempfile.TemporaryDirectory(prefix="rdd-examination-") as directory:
+                for file in (path, wal):
+                    shutil.copyfile(file, Path(directory) / file.name)
+                _check(Path(directory) / path.name, "mode=rw", name=path)
     except StoreError as error:
-        return str(error)
+        return error
     except OSError as error:
-        return f"{path} cannot be read: {error.strerror or error}"
+        return Unavailable(f"{path} cannot be read: {error.strerror or error}")
+    return None
 
 
-def is_newer(path: Path) -> bool:
-    """Return whether the file was written by a newer version."""
-    try:
-        integrity.inspect(path)
-    except NewerFormat:
-        return True
-    except (StoreError, OSError):
-        pass
-    return False
-
-
-def _check_pages(path: Path, options: str, *, name: Path | None = None) -> str:
+def _check(path: Path, options: str, *, name: Path | None = None) -> None:
     uri = f"{path.absolute().as_uri()}?{options}"
     try:
         with closing(sqlite3.connect(uri, uri=True)) as connection:
+            integrity.check_format(name or path, connection)
             (finding,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     except sqlite3.Error as error:
-        return str(integrity.unreadable(name or path, error))
-    return (
-        "" if finding == "ok" else str(integrity.damaged(name or path, f"is damaged ({finding})"))
-    )
+        raise integrity.unreadable(name or path, error) from error
+    if finding != "ok":
+        raise integrity.damaged(name or path, f"is damaged ({finding})")

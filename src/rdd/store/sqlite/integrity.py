@@ -127,7 +127,12 @@ def format_of(path: Path) -> int:
     Raises NewerFormat.
     """
     with contextlib.closing(schema.connect_reader(path)) as connection:
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        return check_format(path, connection)
+
+
+def check_format(path: Path, connection: sqlite3.Connection) -> int:
+    """Return the format of an open database. Raises NewerFormat; `path` is its name in that."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version > schema.VERSION:
         raise _newer(path, version)
     return int(version)

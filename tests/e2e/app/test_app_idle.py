@@ -24,6 +24,9 @@ from rdd.vm.instance_dir import InstanceDirectory
 QUICK = ("idle.action=pause", "idle.afterSeconds=1")
 
 
+IN_ORDER = True  # one App with one container, which the last test stops
+
+
 @pytest.fixture(scope="module")
 def docker(real_part: Callable[[str], Path]) -> Path:
     if os.geteuid() != 0:

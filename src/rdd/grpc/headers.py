@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from hpack import Decoder, HPACKError, OversizedHeaderListError
 
 from rdd.http.h2.frames import COMPRESSION_ERROR, ENHANCE_YOUR_CALM, ConnectionFailure
+from rdd.http.h2.literals import string_literal
 
 MAX_HEADER_BYTES = 64 * 1024
 _MAX_KNOWN_BLOCKS = 32
@@ -79,17 +80,4 @@ class ResponseDecoder:
 
 def _literal(name: str, value: str) -> bytes:
     """Return a literal field without indexing (RFC 7541, 6.2.2)."""
-    return b"\0" + _string(name.encode("latin-1")) + _string(value.encode("latin-1"))
-
-
-def _string(data: bytes) -> bytes:
-    size = len(data)
-    if size < 127:
-        return bytes([size]) + data
-    head = bytearray([127])
-    size -= 127
-    while size >= 128:
-        head.append(size & 0x7F | 0x80)
-        size >>= 7
-    head.append(size)
-    return bytes(head) + data
+    return b"\0" + string_literal(name.encode("latin-1")) + string_literal(value.encode("latin-1"))

@@ -2,12 +2,12 @@
 """Actions on and deletions of mirrors reach a real engine exactly once."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.controllers.containers.engine_parts import Dockerd, dockerd
-from tests.controllers.containers.engine_world import NAMESPACE, World, open_world, running_world
+from tests.controllers.containers.engine_parts import Dockerd
+from tests.controllers.containers.engine_world import NAMESPACE, World, open_world
 
 from rdd.api import errors, names
 from rdd.api.types import Object
@@ -19,21 +19,6 @@ from rdd.kinds.volume import Volume
 from rdd.runtime import find_condition, resource_of
 
 DISPATCHED = "engine.rancherdesktop.io/dispatched"
-
-
-@pytest.fixture(scope="module")
-def docker(
-    real_part: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Dockerd]:
-    with dockerd(real_part, tmp_path_factory.mktemp("d")) as engine:
-        yield engine
-
-
-@pytest.fixture
-async def world(docker: Dockerd, tmp_path: Path) -> AsyncIterator[World]:
-    docker.clear()
-    async with running_world(tmp_path, docker) as made:
-        yield made
 
 
 def is_done(action: str) -> Callable[[Object], bool]:

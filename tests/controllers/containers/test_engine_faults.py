@@ -6,13 +6,13 @@ import hashlib
 import itertools
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.controllers.containers.engine_parts import Dockerd, dockerd
-from tests.controllers.containers.engine_world import NAMESPACE, World, open_world, running_world
+from tests.controllers.containers.engine_parts import Dockerd
+from tests.controllers.containers.engine_world import NAMESPACE, World, open_world
 
 from rdd.api import errors
 from rdd.apiserver.http.request import Request
@@ -25,22 +25,6 @@ from rdd.kinds.container import Container
 from rdd.kinds.image import Image
 from rdd.kinds.volume import Volume
 from rdd.runtime import find_condition, resource_of
-
-
-@pytest.fixture(scope="module")
-def docker(
-    real_part: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Dockerd]:
-    with dockerd(real_part, tmp_path_factory.mktemp("d")) as engine:
-        yield engine
-
-
-@pytest.fixture
-async def world(docker: Dockerd, tmp_path: Path) -> AsyncIterator[World]:
-    docker.clear()
-    async with running_world(tmp_path, docker) as made:
-        yield made
-
 
 # -- the connection
 

@@ -4,33 +4,17 @@
 import io
 import json
 import tarfile
-from collections.abc import AsyncIterator, Callable, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 from aiohttp import ClientSession
-from tests.controllers.containers.engine_parts import Dockerd, dockerd
-from tests.controllers.containers.engine_world import World, running_world
+from tests.controllers.containers.engine_parts import Dockerd
+from tests.controllers.containers.engine_world import World
 
 from rdd.kinds.container import Container
 from rdd.kinds.image import Image
-
-
-@pytest.fixture(scope="module")
-def docker(
-    real_part: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Dockerd]:
-    with dockerd(real_part, tmp_path_factory.mktemp("d")) as engine:
-        yield engine
-
-
-@pytest.fixture
-async def world(docker: Dockerd, tmp_path: Path) -> AsyncIterator[World]:
-    docker.clear()
-    async with running_world(tmp_path, docker) as made:
-        yield made
 
 
 @pytest.fixture

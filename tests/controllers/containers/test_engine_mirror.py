@@ -2,12 +2,11 @@
 """The API mirrors a real engine and follows its changes."""
 
 import hashlib
-from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.controllers.containers.engine_parts import Dockerd, dockerd
+from tests.controllers.containers.engine_parts import Dockerd
 from tests.controllers.containers.engine_world import NAMESPACE, World, running_world
 
 from rdd.api import errors
@@ -20,21 +19,6 @@ from rdd.kinds.volume import Volume
 from rdd.runtime import find_condition, resource_of
 
 MIRROR = "engine.rancherdesktop.io/mirror"
-
-
-@pytest.fixture(scope="module")
-def docker(
-    real_part: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Dockerd]:
-    with dockerd(real_part, tmp_path_factory.mktemp("d")) as engine:
-        yield engine
-
-
-@pytest.fixture
-async def world(docker: Dockerd, tmp_path: Path) -> AsyncIterator[World]:
-    docker.clear()
-    async with running_world(tmp_path, docker) as made:
-        yield made
 
 
 async def test_container_is_mirrored_with_all_inspected_members(

@@ -2,11 +2,11 @@
 """Networks as objects, tags and builds, with a real engine."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
-from tests.controllers.containers.engine_parts import IMAGE, Dockerd, dockerd
+from tests.controllers.containers.engine_parts import IMAGE, Dockerd
 from tests.controllers.containers.engine_world import NAMESPACE, World, running_world
 
 from rdd.api import errors
@@ -14,14 +14,6 @@ from rdd.api.types import Object
 from rdd.kinds.container import Container
 from rdd.kinds.image import ImageBuildRequest, ImageTagRequest
 from rdd.kinds.network import Network, NetworkCreateRequest
-
-
-@pytest.fixture(scope="module")
-def docker(
-    real_part: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Dockerd]:
-    with dockerd(real_part, tmp_path_factory.mktemp("d")) as engine:
-        yield engine
 
 
 @pytest.fixture

@@ -3,34 +3,19 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 from aiohttp import ClientSession, ClientWebSocketResponse, WSMsgType, WSServerHandshakeError
-from tests.controllers.containers.engine_parts import Dockerd, dockerd
-from tests.controllers.containers.engine_world import World, open_world, running_world
+from tests.controllers.containers.engine_parts import Dockerd
+from tests.controllers.containers.engine_world import World, open_world
 
 from rdd.controllers.containers.engine.endpoints import EndpointSocket
 
 V5 = "v5.channel.k8s.io"
-
-
-@pytest.fixture(scope="module")
-def docker(
-    real_part: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Dockerd]:
-    with dockerd(real_part, tmp_path_factory.mktemp("d")) as engine:
-        yield engine
-
-
-@pytest.fixture
-async def world(docker: Dockerd, tmp_path: Path) -> AsyncIterator[World]:
-    docker.clear()
-    async with running_world(tmp_path, docker) as made:
-        yield made
 
 
 @pytest.fixture

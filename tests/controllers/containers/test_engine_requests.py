@@ -5,12 +5,12 @@ import asyncio
 import base64
 import json
 import stat
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.controllers.containers.engine_parts import Dockerd, dockerd, registry, silent_port
+from tests.controllers.containers.engine_parts import Dockerd, registry, silent_port
 from tests.controllers.containers.engine_world import NAMESPACE, World, open_world, running_world
 
 from rdd.api import errors
@@ -28,27 +28,12 @@ BCRYPT = "$2b$05$abcdefghijklmnopqrstuutXu9KzOt.1yBoZUeFWoT/914/JfszCO"
 
 
 @pytest.fixture(scope="module")
-def docker(
-    real_part: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Dockerd]:
-    with dockerd(real_part, tmp_path_factory.mktemp("d")) as engine:
-        yield engine
-
-
-@pytest.fixture(scope="module")
 def hub(
     docker: Dockerd, real_part: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
     """Run a registry without authentication."""
     with registry(real_part, docker, tmp_path_factory.mktemp("hub")) as address:
         yield address
-
-
-@pytest.fixture
-async def world(docker: Dockerd, tmp_path: Path) -> AsyncIterator[World]:
-    docker.clear()
-    async with running_world(tmp_path, docker) as made:
-        yield made
 
 
 async def image_named(world: World, tag: str) -> str:

@@ -2,13 +2,13 @@
 """A thousand containers created and removed in a burst."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from tests.controllers.containers.engine_parts import Dockerd, dockerd
+from tests.controllers.containers.engine_parts import Dockerd
 from tests.controllers.containers.engine_world import World, running_world
 
 from rdd.kinds.container import Container
@@ -18,14 +18,6 @@ R = TypeVar("R")
 
 COUNT = 1000
 RUNNING = 20
-
-
-@pytest.fixture(scope="module")
-def docker(
-    real_part: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Dockerd]:
-    with dockerd(real_part, tmp_path_factory.mktemp("d")) as engine:
-        yield engine
 
 
 async def uids(world: World) -> dict[str, str]:

@@ -19,6 +19,7 @@ from rdd.http.h2.frames import (
     ConnectionFailure,
     StreamFailure,
 )
+from rdd.http.h2.literals import string_literal
 from rdd.http.headers import HeaderList, Headers, clean
 
 MAX_TABLE_BYTES = DEFAULT_TABLE_BYTES = 4096
@@ -189,22 +190,9 @@ def _field(name: str, value: str) -> bytes:
     index = _NAME_INDEX.get(name)
     data = value.encode("utf-8", "surrogateescape")
     if index is None:
-        start = b"\x00" + _string(name.encode("ascii", "replace"))
+        start = b"\x00" + string_literal(name.encode("ascii", "replace"))
     elif index < 15:
         start = bytes([index])
     else:
         start = bytes([15, index - 15])
-    return start + _string(data)
-
-
-def _string(data: bytes) -> bytes:
-    size = len(data)
-    if size < 127:
-        return bytes([size]) + data
-    head = bytearray([127])
-    size -= 127
-    while size >= 128:
-        head.append(size & 0x7F | 0x80)
-        size >>= 7
-    head.append(size)
-    return bytes(head) + data
+    return start + string_literal(data)

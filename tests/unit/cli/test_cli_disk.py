@@ -111,6 +111,16 @@ def test_cache_is_pruned_by_age_after_a_preview(rdd: Rdd, instance: Instance, ho
     assert {entry.digest for entry in cache.entries()} == {new}
 
 
+def test_unused_release_of_kubernetes_is_pruned_with_the_cache(
+    rdd: Rdd, instance: Instance, home: Path
+) -> None:
+    program = filled(home / ".cache" / "rdd" / "k3s" / "v1.33.7+k3s3" / "k3s")
+    assert "k3s/v1.33.7+k3s3" in rdd("disk", "prune", "cache", "--dry-run").out
+    done = rdd("disk", "prune", "cache", "--yes")
+    assert "1 items removed, 1.0 MiB freed" in done.out
+    assert not program.parent.exists()
+
+
 def test_trash_is_pruned_only_if_it_is_named(rdd: Rdd, instance: Instance) -> None:
     deleted = filled(instance.lima_home / "rd" / "disk")
     trash = Trash(instance.trash_dirs)

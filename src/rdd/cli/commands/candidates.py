@@ -144,7 +144,10 @@ def _snapshots(call: Call, words: Words) -> Iterator[Candidate]:
 
 def _cached(call: Call, words: Words) -> Iterator[Candidate]:
     from rdd.cli.commands.cache.entries import cache_of
+    from rdd.cli.commands.cache.releases import releases_of, title
 
+    for release in releases_of(call):
+        yield title(release), ""
     for entry in cache_of(call).entries():
         yield entry.digest.hexadecimal[:12], entry.location
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cache of the user, and the entries that arguments name."""
+"""The cache of the user, and the files and releases that arguments name."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from rdd.cli.framework.types import Call
 
 if TYPE_CHECKING:
     from rdd.fetch.cache import Cache, Entry
+    from rdd.vm.drivers.kubernetes_files import Release
 
 
 def cache_of(call: Call) -> "Cache":
@@ -18,6 +19,16 @@ def cache_of(call: Call) -> "Cache":
     from rdd.fetch.cache import Cache
 
     return Cache.of_user(call.environment.variables, call.instance.home)
+
+
+def find_releases(call: Call, given: Sequence[str]) -> "list[Release]":
+    """Return the releases of names such as `k3s/v1.33.7+k3s3`. Raises CommandError."""
+    from rdd.cli.commands.cache.releases import releases_of, title
+
+    known = {title(release): release for release in releases_of(call)}
+    if unknown := [text for text in given if text not in known]:
+        raise CommandError(f"the cache has no {quote(unknown[0])}; `rdd cache ls` lists all")
+    return [known[text] for text in dict.fromkeys(given)]
 
 
 def find_entries(call: Call, given: Sequence[str]) -> "list[Entry]":

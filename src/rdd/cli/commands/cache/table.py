@@ -9,7 +9,7 @@ CACHE = Group(
     "Manage the files that rdd has fetched",
     description=(
         "The cache is shared by all instances of the user. DIGEST is the digest of a file, or an\n"
-        "unambiguous prefix of it."
+        "unambiguous prefix of it; RELEASE is a release of Kubernetes, such as k3s/v1.33.7+k3s3."
     ),
     members=(
         Command(
@@ -25,7 +25,7 @@ CACHE = Group(
             "gc",
             "rdd.cli.commands.cache.remove",
             "Remove files that have not been used for long, and old incomplete downloads",
-            "Files that are checked out, or linked by a machine, are kept.",
+            "Releases of Kubernetes, too. What is checked out or used by a machine is kept.",
             flags=(
                 Flag("max-age", "remove files unused for longer", "duration", "2160h"),
                 Flag("max-size", "remove the longest unused until the rest fits", default="20GiB"),
@@ -45,15 +45,16 @@ CACHE = Group(
         Command(
             "ls",
             "rdd.cli.commands.cache.ls",
-            "List the files of the cache",
+            "List the files of the cache and the releases of Kubernetes",
             flags=(output(),),
         ),
         Command(
             "rm",
             "rdd.cli.commands.cache.remove",
-            "Remove files",
-            "Fails for files that are checked out or linked by a machine.",
-            usage="DIGEST…",
+            "Remove files or releases of Kubernetes",
+            "Fails for files that are checked out or linked by a machine, and for releases that a\n"
+            "machine uses.",
+            usage="DIGEST|RELEASE…",
             completes="cache",
             aliases=("remove",),
             flags=(YES,),

@@ -131,11 +131,24 @@ def _target(query: Iterable[tuple[str, str]]) -> str:
 def _cache_items(call: Call) -> list[Object]:
     import time
 
+    from rdd.cli.commands.cache import releases
     from rdd.cli.commands.cache.entries import cache_of, describe
     from rdd.fetch.eviction import is_in_use
 
     before = time.time() - call.flags.seconds("until")
-    return [
+    gone = [
+        one for one in releases.releases_of(call) if not one.is_in_use and one.used_at <= before
+    ]
+    found: list[Object] = [
+        {
+            "kind": "cache",
+            "id": releases.title(one),
+            "name": releases.describe(one),
+            "bytes": one.size_bytes,
+        }
+        for one in gone
+    ]
+    return found + [
         {
             "kind": "cache",
             "id": str(entry.digest),
@@ -143,7 +156,7 @@ def _cache_items(call: Call) -> list[Object]:
             "bytes": entry.size_bytes,
         }
         for entry in cache_of(call).entries()
-        if not is_in_use(entry) and entry.used_at <= before
+        if not is_in_use(entry, without=gone) and entry.used_at <= before
     ]
 
 
@@ -167,7 +180,8 @@ def _trash_items(call: Call) -> list[Object]:
 
 
 def _remove(call: Call, items: Sequence[Object]) -> Freed:
-    from rdd.cli.commands.cache.entries import cache_of
+    from rdd.cli.commands.cache.entries import cache_of, find_releases
+    from rdd.cli.commands.cache.releases import PREFIX
     from rdd.cli.commands.trash.entries import find, trash
     from rdd.fetch.digests import Digest
 
@@ -180,7 +194,10 @@ def _remove(call: Call, items: Sequence[Object]) -> Freed:
             freed += done["reclaimed"]
             _trim(call, connection)
     for item in items:
-        if item["kind"] == "cache":
+        if item["kind"] == "cache" and item["id"].startswith(PREFIX):
+            for release in find_releases(call, [item["id"]]):
+                release.remove()
+        elif item["kind"] == "cache":
             cache_of(call).remove(Digest.parse(item["id"]))
         elif item["kind"] == "trash":
             trash(call).remove(find(call, item["id"]))

@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.controllers.containers.engine_parts import archive
 from tests.dashboard.chromium import Chromium, Tab
-from tests.e2e.service.service_world import World
+from tests.e2e.service.service_world import World, own_suffix
 from tests.e2e.service.service_world import world as make_world
 from tests.programs import run_program
 
@@ -82,7 +82,7 @@ def desktop(
     """
     home = Path(tempfile.mkdtemp(prefix="rdd", dir="/tmp"))
     try:
-        for service in make_world(script, home / "h", kubectl):
+        for service in make_world(script, home / "h", kubectl, suffix=own_suffix()):
             service.variables["RDD_VM_TYPE"] = "host"
             if prepare is not None:
                 prepare(service)

@@ -164,12 +164,14 @@ class Stranger(http.server.BaseHTTPRequestHandler):
     """Whoever takes the port while the daemon is down."""
 
     seen: list[tuple[str, str, str]]
+    statuses: list[int]
+    """The status of the next answers, the only element."""
 
     def do_POST(self) -> None:
         length = int(self.headers.get("Content-Length") or 0)
         body = self.rfile.read(length).decode()
         self.seen.append((f"POST {self.path}", str(self.headers), body))
-        self.send_response(200)
+        self.send_response(self.statuses[0])
         self.send_header("Set-Cookie", "rdd_session=stolen")
         self.end_headers()
         self.wfile.write(b'{"nonce": "x", "proof": "y", "csrf": "z"}')
@@ -194,13 +196,17 @@ def test_killed_daemon_leaves_a_stale_page_that_recovers(page: Tab, world: Deskt
     page.shows("survivor")
 
     seen: list[tuple[str, str, str]] = []
-    handler = type("Recording", (Stranger,), {"seen": seen})
+    statuses = [200]
+    handler = type("Recording", (Stranger,), {"seen": seen, "statuses": statuses})
     with http.server.ThreadingHTTPServer(("127.0.0.1", port), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         page.click(".banner button", "Retry now")
         world.service.until(lambda: len(seen) > 0)
         page.until("document.querySelector('.banner')?.innerText.includes('another program')")
+        statuses[0] = 401  # the daemon of another user does not know the session
+        page.click(".banner button", "Retry now")
+        page.shows("This browser is not logged in")
         server.shutdown()
         thread.join()
     assert {request for request, _, _ in seen} == {"POST /session/hello"}

@@ -258,7 +258,8 @@ def test_locked_settings_name_the_file_that_locks_them(page: Tab, world: Desktop
     field = "[id='setting-proxy.httpProxy']"
     page.go("settings")
     page.until(f"document.querySelector({json.dumps(field)})?.disabled === false")
-    profile = world.service.home / ".config" / "rancher-desktop" / "rancher-desktop-2.yaml"
+    name = f"{world.service.instance.name}.yaml"
+    profile = world.service.home / ".config" / "rancher-desktop" / name
     profile.parent.mkdir(parents=True, exist_ok=True)
     profile.write_text("app:\n  locked:\n    proxy:\n      httpProxy: ''\n")
     page.shows(f"Locked by {profile}:4.")

@@ -171,7 +171,8 @@ export class Multiplexer {
     if (error instanceof SessionError && error.refusal !== "unreachable") {
       connection.value = error.refusal;
       lostAt.value ??= Date.now();
-      return; // only the user can help
+      if (error.refusal === "loggedOut") this.wait(LAST_DELAY);
+      return; // only the user can help, unless another program has given the answer
     }
     session.value = undefined;
     this.later();
@@ -185,8 +186,13 @@ export class Multiplexer {
     this.delay = Math.min(this.delay * 2, LAST_DELAY);
     retryAt.value = Date.now() + pause;
     if (pause > 2000) connection.value = "offline";
+    this.wait(pause);
+  }
+
+  /** Connect after a pause; a hidden page connects when it is visible. */
+  private wait(pause: number): void {
     clearTimeout(this.timer);
-    this.timer = window.setTimeout(() => void this.connect(), pause);
+    if (!document.hidden) this.timer = window.setTimeout(() => void this.connect(), pause);
   }
 
   private visibilityChanged(): void {

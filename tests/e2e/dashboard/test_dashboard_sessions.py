@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.e2e.dashboard.browser import Browser
-from tests.e2e.service.service_world import World
+from tests.e2e.service.service_world import World, own_suffix
 from tests.e2e.service.service_world import world as make_world
 
 START = ("service", "start", "--", "--controllers=", "--secure-port=0")
@@ -24,6 +24,12 @@ def shared(
     for world in make_world(rdd_script, tmp_path_factory.mktemp("h"), kubectl):
         world.rdd(*START)
         yield world
+
+
+@pytest.fixture
+def world(rdd_script: Path, tmp_path: Path, kubectl: Path) -> Iterator[World]:
+    """A home whose daemons find their ports free again after a restart."""
+    yield from make_world(rdd_script, tmp_path / "h", kubectl, suffix=own_suffix())
 
 
 def link(world: World, *flags: str) -> str:
@@ -349,10 +355,28 @@ def test_open_page_reconnects_after_stop_and_crash(world: World) -> None:
     for end in (lambda: world.rdd("service", "stop"), world.crash):
         end()
         world.rdd(*START)
+        assert link(world).startswith(f"{browser.origin}/")
         assert browser.send("GET", NAMESPACES).json()["reason"] == "ProofRequired"
         assert browser.prove().status == 200
         assert browser.csrf != before
         assert browser.send("GET", NAMESPACES).status == 200
+
+
+def test_daemon_of_another_user_on_the_port_ends_no_session(
+    world: World, rdd_script: Path, kubectl: Path, tmp_path: Path
+) -> None:
+    """Its instance has the same name; it refuses what it cannot know, and learns no key."""
+    world.rdd(*START)
+    browser = logged_in(world)
+    world.rdd("service", "stop")
+    for other in make_world(rdd_script, tmp_path / "o", kubectl, suffix=world.suffix):
+        other.rdd(*START)
+        assert link(other).startswith(f"{browser.origin}/")
+        assert browser.prove().status == 401
+        assert browser.send("GET", NAMESPACES).json()["reason"] == "SessionEnded"
+        other.rdd("service", "stop")
+    world.rdd(*START)
+    assert browser.prove().status == 200
 
 
 def test_rotation_of_tokens_ends_all_sessions(world: World) -> None:

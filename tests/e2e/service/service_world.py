@@ -178,10 +178,20 @@ def _threads(pid: int) -> int:
         return 0
 
 
-def world(script: Path, home: Path, kubectl: Path) -> Iterator[World]:
+def own_suffix() -> str:
+    """Return an instance whose ports no daemon of another test takes, for use within one worker.
+
+    Daemons of all other tests share the ports of one instance: whichever starts first has them. A
+    test of a port that is kept across a restart would find another daemon there.
+    """
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
+    return str(60 + int(worker.removeprefix("gw")))
+
+
+def world(script: Path, home: Path, kubectl: Path, *, suffix: str = "2") -> Iterator[World]:
     """The body of the fixture `world`."""
     home.mkdir(exist_ok=True)
-    found = World(script, home, kubectl)
+    found = World(script, home, kubectl, suffix)
     try:
         yield found
     finally:

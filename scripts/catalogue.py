@@ -7,6 +7,7 @@ A file with a checksum file of its publisher gets the digest from there, and its
 server. A file without one is downloaded, and gets the digest of what was received: whoever
 commits the result vouches for it. Digests that the catalogue has are never changed: a file that
 changed under its URL fails. With --latest the newest version of each publisher is added first.
+The public key of a publisher that signs is added in the same way: once, as it was received.
 """
 
 import argparse
@@ -20,11 +21,15 @@ from typing import Any
 
 from rdd.fetch.cache import Cache
 from rdd.fetch.fetching import fetch, published_digest, remote_size
+from rdd.fetch.network import DIRECT
+from rdd.fetch.publisher_signatures import KEY_BYTES
+from rdd.fetch.small import read_small
 from rdd.host.errors import HostError
 from rdd.toolbox.catalogue import Catalogue, CatalogueFile, Tool
 
 _PATH = Path(__file__).resolve().parent.parent / "src/rdd/toolbox/catalogue.json"
 _LIST_BYTES = 4 << 20
+_KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----"
 
 
 def main() -> int:
@@ -41,6 +46,7 @@ def main() -> int:
         if options.latest:
             _add_latest(catalogue.tool(name), data["tools"][name])
             catalogue = Catalogue.parse(json.dumps(data))
+        failures += asyncio.run(_add_key(name, data["tools"][name]))
         failures += asyncio.run(_fill(catalogue.tool(name), data["tools"][name]))
         options.file.write_text(json.dumps(data, indent=1) + "\n")
     return 1 if failures else 0
@@ -51,6 +57,24 @@ def _add_latest(tool: Tool, data: dict[str, Any]) -> None:
         found = tool.find_versions(response.read(_LIST_BYTES).decode())
     if found and found[-1] not in data["versions"]:
         data["versions"].append(found[-1])
+
+
+async def _add_key(name: str, data: dict[str, Any]) -> int:
+    """Add the public key of a publisher if it is missing; return the number of failures."""
+    found = data.get("publicKey")
+    if found is None or "key" in found:
+        return 0
+    try:
+        response = await read_small(found["url"], limit_bytes=KEY_BYTES, network=DIRECT)
+    except HostError as error:
+        sys.stderr.write(f"{name}: {error}\n")
+        return 1
+    text = response.content.decode("utf-8", "replace")
+    if _KEY not in text:
+        sys.stderr.write(f'{name}: "{found["url"]}" is not a public key\n')
+        return 1
+    found["key"] = text
+    return 0
 
 
 async def _fill(tool: Tool, data: dict[str, Any]) -> int:

@@ -6,7 +6,8 @@
     files/partial/                  incomplete downloads and their locks
     files/records/                  where an entry came from; its time is that of the last use
     files/locations/                the digest found at a location without one, and its validators
-    files/verified/                 the digests of URLs from signed packages
+    files/verified/                 the digests of URLs whose signature was verified
+    files/keys/                     the public keys of publishers, as they were first read
     files/pins/<entry>/<owner>      who uses the cached file itself, not a copy
 
 Invariant: an entry is complete or missing. A file is renamed into the cache when it is complete
@@ -125,16 +126,20 @@ class Cache:
         write_atomically(self._location(location), json.dumps(asdict(found)), durable=False)
 
     def verified(self, url: str) -> Digest | None:
-        """Return the digest that an installed package has for a URL; None if there is none."""
+        """Return the digest of a URL whose signature was verified; None if there is none."""
         try:
             return Digest.parse(json.loads(read_text(self._verified(url)) or "{}")["digest"])
         except (KeyError, TypeError, ValueError, AttributeError, HostError):
             return None  # damaged: like a missing record
 
     def record_verified(self, url: str, digest: Digest) -> None:
-        """Record the digest of a URL from a package whose key is trusted. Raises HostError."""
+        """Record a digest, signed by the publisher or in a trusted package. Raises HostError."""
         self._make_dir(self._verified(url).parent)
         write_atomically(self._verified(url), json.dumps({"digest": str(digest)}), durable=False)
+
+    def key_path(self, url: str) -> Path:
+        """Return the path of the public key that was read from a URL, existing or not."""
+        return self.root / "keys" / (hashlib.sha256(url.encode()).hexdigest() + ".key")
 
     def pin(self, digest: Digest, owner: str) -> None:
         """Keep an entry until `owner` unpins it. Raises HostError."""

@@ -90,7 +90,7 @@ def evict(
             directory.remove()
         for entry in entries:
             cache.remove(entry.digest)
-    freed = sum(one.size_bytes for one in (*entries, *gone))
+    freed = sum(one.size_bytes for one in entries) + sum(one.size_bytes for one in gone)
     count, partial_bytes = _evict_partial(cache, min(_PARTIAL_AGE_S, max_age_s), dry_run=dry_run)
     return Evicted(tuple(entries), tuple(gone), count, freed + partial_bytes)
 

@@ -18,7 +18,7 @@ from rdd.fetch.failures import FetchError, FetchFailure
 from rdd.fetch.locks import in_thread, locked
 from rdd.fetch.network import DIRECT, Network
 from rdd.fetch.progress import Progress, Report
-from rdd.fetch.signatures import SIGNATURE_BYTES, Signature
+from rdd.fetch.signatures import Signature
 from rdd.fetch.small import read_small
 from rdd.host.errors import FailureReason, HostError
 
@@ -56,12 +56,6 @@ async def fetch(
         return await _remote(path, expected, cache, report, network, signature)
     network.check_url(str(_home_expanded(path)))
     return await _local(_home_expanded(path), expected, cache, report, signature)
-
-
-async def read_signature(url: str, key: str, *, network: Network = DIRECT) -> Signature:
-    """Read a detached signature from its publisher. Raises FetchError."""
-    response = await read_small(url, limit_bytes=SIGNATURE_BYTES, network=network)
-    return Signature(response.content, key)
 
 
 async def published_digest(

@@ -35,6 +35,13 @@ MAX_UNHASHED_BYTES: Final = 64 << 20
 
 _PEM, _PGP = "-----BEGIN PUBLIC KEY-----", "-----BEGIN PGP PUBLIC KEY BLOCK-----"
 _GPG_S = 60.0
+_PROBLEMS: Final = {
+    "EXPKEYSIG": "the key has expired",
+    "EXPSIG": "the signature has expired",
+    "REVKEYSIG": "the key was revoked",
+    "NO_PUBKEY": "it was made with another key",
+}
+"""What gpg reports (doc/DETAILS of GnuPG) about a signature that need not be forged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +54,7 @@ class Signature:
     def verify(self, path: Path, name: str) -> None:
         """Check the signature of a file; `name` is for messages. Blocking. Raises FetchError."""
         try:
-            if self.key.startswith(_PGP):
+            if _PGP in self.key:  # a publisher's file of keys may begin with an explanation
                 is_valid = self._verify_openpgp(path)
             elif self.key.startswith(_PEM):
                 is_valid = self._verify_pem(path)
@@ -89,17 +96,20 @@ class Signature:
             gpg = ("gpg", "--homedir", home, "--batch", "--no-autostart", "--no-auto-key-retrieve")
             try:
                 imported = run_blocking(
-                    *gpg, "--import", ring, timeout_s=_GPG_S, remedy="install it"
-                )
+                    *gpg, "--status-fd", "1", "--import", ring,
+                    timeout_s=_GPG_S, remedy="install it",
+                )  # fmt: skip
             except HostError as error:
                 raise _unusable(str(error)) from error
-            if imported.status:
+            if "[GNUPG:] IMPORT_OK " not in imported.output:
                 raise _unusable("the public key is not one of OpenPGP")
             done = run_blocking(
                 *gpg, "--status-fd", "1", "--trust-model", "always", "--verify", signature, path,
                 timeout_s=_GPG_S,
             )  # fmt: skip
             words = [line.split()[1] for line in done.output.splitlines() if "[GNUPG:] " in line]
+            if problem := next((_PROBLEMS[word] for word in words if word in _PROBLEMS), ""):
+                raise _unusable(problem)
             return done.status == 0 and "VALIDSIG" in words and "GOODSIG" in words
 
 

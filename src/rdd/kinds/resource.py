@@ -23,6 +23,10 @@ _HAS_CHECKSUM = constraints.rules(
         "a signature of the checksums needs a checksumURL and no digest",
     ),
     (
+        "!has(self.signature) || has(self.signature.key) || has(self.signature.keyURL)",
+        "a signature needs a key or a keyURL",
+    ),
+    (
         "has(self.signature) == has(oldSelf.signature) && "
         "(!has(self.signature) || self.signature == oldSelf.signature)",
         "the signature of a Resource cannot change: its digest may be pinned already",
@@ -38,7 +42,15 @@ class ResourceSignature(Struct):
     )
     key: str = field(
         "The public key: PEM (Ed25519 or ECDSA P-256), minisign, or armoured OpenPGP.",
-        schema={"minLength": 40, "maxLength": 65536},
+        default=UNSET,
+        schema={"minLength": 40, "maxLength": 262144},
+    )
+    key_url: str = field(
+        "Where the publisher offers the public key. The first one that verifies a signature "
+        "is kept for all later ones.",
+        name="keyURL",
+        default=UNSET,
+        schema={"pattern": r"^https?://.+"},
     )
     signed: Literal["file", "checksums"] = field(
         "What is signed: the file, or the file of checksums.", default="file", name="of"

@@ -8,8 +8,10 @@ scheme can be installed, not only the listed ones. A file is verified, in this o
 - the digest that the catalogue has for it (`digests`, filled by `make catalogue`),
 - the publisher's checksum file (`checksums`), read when it is fetched.
 
-A file with neither is unverified: it is not fetched unless the user provides a digest. Digests
-and sizes are never written by hand: they are those of fetched bytes.
+A file with neither is unverified: it is not fetched unless the user provides a digest. Where a
+publisher signs, the signature of the file or of the checksum file is verified, too, with the key
+that the catalogue has, else with the one that is at the publisher's `publicKey` URL when it is
+first needed. Digests, sizes and keys are never written by hand: they are those of fetched bytes.
 """
 
 import json
@@ -22,6 +24,7 @@ from typing import Any, Final, Literal, cast
 from urllib.parse import quote, unquote, urlsplit
 
 from rdd.fetch.digests import Digest
+from rdd.fetch.publisher_signatures import PublisherSignature
 from rdd.host.errors import HostError
 
 FORMAT: Final = 1
@@ -49,6 +52,10 @@ class CatalogueFile:
     """A detached OpenPGP signature of the file; empty if there is none."""
     checksum_signature_url: str = ""
     """A detached OpenPGP signature of the checksum file; empty if there is none."""
+    key_url: str = ""
+    """Where the publisher offers the public key of its signatures."""
+    key: str = ""
+    """That key; empty if it was not fetched for this catalogue."""
     digest: str = ""
     """The digest of the content; empty if it was not fetched for this catalogue."""
     size_bytes: int = 0
@@ -65,6 +72,19 @@ class CatalogueFile:
     def name(self) -> str:
         """The file name at the publisher."""
         return unquote(PurePosixPath(urlsplit(self.url).path).name)
+
+    @property
+    def signature(self) -> PublisherSignature | None:
+        """The publisher's signature; None if there is none, or none to verify.
+
+        A signature of the checksum file is of no use where the digest is known.
+        """
+        if self.signature_url:
+            return PublisherSignature(self.signature_url, "file", self.key, self.key_url)
+        if self.checksum_signature_url and not self.digest:
+            url = self.checksum_signature_url
+            return PublisherSignature(url, "checksums", self.key, self.key_url)
+        return None
 
     @property
     def is_unverified(self) -> bool:
@@ -118,7 +138,9 @@ class Tool:
                 f"available platforms: {', '.join(self.platforms)}"
             )
         known = self._data.get("digests", {}).get(version, {})
-        return tuple(_file(one, version, variables, known) for one in self._data["files"])
+        files = [_file(one, version, variables, known) for one in self._data["files"]]
+        key = self._data.get("publicKey", {})
+        return tuple(_with_key(file, key) for file in files)
 
     def find_versions(self, text: str) -> tuple[str, ...]:
         """Return the versions in the text of the publisher's list, oldest first."""
@@ -255,6 +277,15 @@ def _file(
     if found is None:
         return file
     return replace(file, digest=str(Digest.parse(found["digest"])), size_bytes=int(found["size"]))
+
+
+def _with_key(file: CatalogueFile, data: Mapping[str, str]) -> CatalogueFile:
+    if not (file.signature_url or file.checksum_signature_url):
+        return file
+    url = str(data.get("url", ""))
+    if not url.startswith(("https://", "http://")):
+        raise InvalidCatalogue(f'"{file.url}" has a signature, but its tool has no publicKey')
+    return replace(file, key_url=url, key=str(data.get("key", "")))
 
 
 def _expand(template: str, values: Mapping[str, str]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rdd.cli.commands.tools.own_installation import installation, is_this_project
+from rdd.cli.commands.tools.own_installation import installation
 from rdd.fetch.digests import Digest
 from rdd.toolbox.catalogue import Catalogue, CatalogueFile
 from rdd.toolbox.installation import FetchedFile, Toolbox
@@ -16,7 +16,6 @@ from rdd.toolbox.installation import FetchedFile, Toolbox
 Rdd = Callable[..., Any]
 COMPOSE = Catalogue.shipped().tool("compose")
 DIGEST = "sha256:" + "a" * 64
-OWN_URLS = {"Documentation": "https://github.com/rdd-project/rdd/tree/main/docs"}
 
 
 @pytest.fixture
@@ -117,6 +116,13 @@ def pipx(source: str, suffix: str = "") -> str:
         pytest.param("uv-receipt.toml", "[tool]\nrequirements = 1\n", None, id="uv, other form"),
         pytest.param("pipx_metadata.json", pipx("/src/rdd"), ("pipx", "/src/rdd"), id="pipx"),
         pytest.param("pipx_metadata.json", pipx("rdd[x]>=0.2"), ("pipx", ""), id="pipx, index"),
+        pytest.param("pipx_metadata.json", pipx("Rdd"), ("pipx", ""), id="pipx, index, case"),
+        pytest.param(
+            "pipx_metadata.json",
+            pipx("git+https://h/rdd"),
+            ("pipx", "git+https://h/rdd"),
+            id="pipx, URL",
+        ),
         pytest.param("pipx_metadata.json", "{}", None, id="pipx, other form"),
         pytest.param("pyvenv.cfg", "", None, id="neither"),
     ],
@@ -137,16 +143,25 @@ def test_suffix_of_pipx_is_part_of_the_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("page", "expected"),
+    ("file", "text"),
     [
-        pytest.param({"info": {"project_urls": OWN_URLS}}, True, id="this project"),
-        pytest.param({"info": {"project_urls": {"Home": "https://x.example"}}}, False, id="other"),
-        pytest.param({"info": {"project_urls": None}}, False, id="no URLs"),
-        pytest.param([], False, id="no page"),
+        pytest.param("uv-receipt.toml", UV_INDEX, id="uv"),
+        pytest.param("pipx_metadata.json", pipx("RDD"), id="pipx"),
     ],
 )
-def test_package_of_the_same_name_is_not_taken_for_this_project(page: Any, expected: bool) -> None:
-    assert is_this_project(page) is expected
+def test_nothing_is_installed_from_an_index(
+    rdd: Rdd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, text: str
+) -> None:
+    """The name belongs to another project in the public one."""
+    (tmp_path / file).write_text(text)
+    monkeypatch.setattr("sys.prefix", str(tmp_path))
+    for program in ("uv", "pipx"):
+        (tmp_path / program).write_text(f"#!/bin/sh\ntouch {tmp_path}/was-run\n")
+        (tmp_path / program).chmod(0o755)
+    outcome = rdd("update", "--yes", PATH=f"{tmp_path}:/usr/bin:/bin")
+    assert outcome.code == 0
+    assert "It is not updated from there: in the public index another project has" in outcome.out
+    assert not (tmp_path / "was-run").exists()
 
 
 def test_update_leaves_another_installation_alone(rdd: Rdd) -> None:

@@ -3,19 +3,22 @@
 
 import base64
 import hashlib
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from tests.gpg_keys import GpgKey
 from tests.origin import CONTENT, DIGEST, Origin
 from tests.programs import run_program
 
 from rdd.fetch import signatures
 from rdd.fetch.cache import Cache
 from rdd.fetch.failures import FetchError, FetchFailure
-from rdd.fetch.fetching import fetch, published_digest, read_signature
+from rdd.fetch.fetching import fetch, published_digest
+from rdd.fetch.publisher_signatures import PublisherSignature
 from rdd.fetch.signatures import Signature
 
 
@@ -48,14 +51,8 @@ def by_openssl(algorithm: list[str], command: list[str], *, is_base64: bool = Fa
 
 
 def by_gpg(path: Path, directory: Path) -> Signature:
-    home, signature = directory / "gpg", directory / "sig"
-    home.mkdir(mode=0o700)
-    gpg = ["gpg", "--homedir", str(home), "--batch", "--passphrase", ""]
-    run_program([*gpg, "--quick-gen-key", "Publisher <p@example>", "ed25519", "sign"], check=True)
-    run_program([*gpg, "--armor", "--detach-sign", "-o", str(signature), str(path)], check=True)
-    exported = run_program([*gpg, "--armor", "--export"], check=True)
-    run_program(["gpgconf", "--homedir", str(home), "--kill", "all"], check=True)
-    return Signature(signature.read_bytes(), exported.stdout)
+    key = GpgKey.create(directory / "gpg")
+    return Signature(key.sign(path), key.public)
 
 
 def by_minisign(*, is_prehashed: bool) -> Signer:
@@ -104,7 +101,7 @@ def test_signature_matches_the_signed_file_and_key_only(sign: Signer, tmp_path: 
     path.write_bytes(b"content")
     other.mkdir()
     foreign = sign(path, other)
-    with pytest.raises(FetchError, match="is wrong"):
+    with pytest.raises(FetchError, match=r"is wrong|made with another key"):
         Signature(found.content, foreign.key).verify(path, "file")
 
 
@@ -167,14 +164,77 @@ async def test_file_with_a_wrong_signature_is_not_stored(
     await get(by_minisign(is_prehashed=True)(path, tmp_path))
 
 
-async def test_signature_of_the_checksums_is_verified(origin: Origin, tmp_path: Path) -> None:
+async def test_signature_of_the_checksums_is_verified(
+    origin: Origin, cache: Cache, tmp_path: Path
+) -> None:
     text = f"{'0' * 64}  k3s\n"
     path = tmp_path / "sums"
     path.write_text(text)
     found = by_minisign(is_prehashed=True)(path, tmp_path)
     origin.texts = {"/sums": text, "/sums.minisig": found.content.decode()}
-    signature = await read_signature(f"{origin.base}/sums.minisig", found.key)
+    wanted = PublisherSignature(f"{origin.base}/sums.minisig", "checksums", found.key)
+    signature = await wanted.read(cache)
     assert (await published_digest(f"{origin.base}/sums", "k3s", signature=signature)).hexadecimal
     origin.texts["/sums"] = f"{'1' * 64}  k3s\n"
     with pytest.raises(FetchError, match="is wrong"):
         await published_digest(f"{origin.base}/sums", "k3s", signature=signature)
+
+
+@pytest.fixture
+def signed(tmp_path: Path) -> Path:
+    path = tmp_path / "signed file"
+    path.write_bytes(b"content")
+    return path
+
+
+async def read(origin: Origin, cache: Cache, key: GpgKey, signed: Path) -> Signature:
+    """Read a signature of the file with the key that its publisher offers."""
+    origin.texts["/file.asc"] = key.sign(signed).decode()
+    wanted = PublisherSignature(f"{origin.base}/file.asc", "file", key_url=f"{origin.base}/KEYS")
+    return await wanted.read(cache)
+
+
+async def test_first_key_of_a_publisher_that_verifies_is_kept(
+    origin: Origin, cache: Cache, signed: Path, tmp_path: Path
+) -> None:
+    first, second = (GpgKey.create(tmp_path / name) for name in ("first", "second"))
+    kept = cache.key_path(f"{origin.base}/KEYS")
+    origin.texts["/KEYS"] = "<html>Log in to this network</html>"
+    with pytest.raises(FetchError, match="the public key is none of PEM"):
+        (await read(origin, cache, first, signed)).verify(signed, "file")
+    assert not kept.exists()
+
+    origin.texts["/KEYS"] = first.public
+    (await read(origin, cache, first, signed)).verify(signed, "file")
+    assert kept.read_text() == first.public
+
+    # Another key and a file that it signed: that of somebody who took over the server.
+    origin.texts["/KEYS"] = second.public
+    with pytest.raises(FetchError, match=f'another key.*now, remove "{re.escape(str(kept))}"'):
+        (await read(origin, cache, second, signed)).verify(signed, "file")
+    del origin.texts["/KEYS"]
+    (await read(origin, cache, first, signed)).verify(signed, "file")
+    kept.unlink()
+    origin.texts["/KEYS"] = second.public
+    (await read(origin, cache, second, signed)).verify(signed, "file")
+
+
+async def test_any_key_of_a_file_with_several_verifies(
+    origin: Origin, cache: Cache, signed: Path, tmp_path: Path
+) -> None:
+    """Such as that of Helm, which begins with an explanation."""
+    keys = [GpgKey.create(tmp_path / name) for name in ("first", "second")]
+    text = "How to use this file: gpg --import\n\n" + "\n\n".join(key.public for key in keys)
+    origin.texts["/KEYS"] = text
+    for key in keys:
+        (await read(origin, cache, key, signed)).verify(signed, "file")
+    stranger = GpgKey.create(tmp_path / "stranger")
+    with pytest.raises(FetchError, match="it was made with another key"):
+        (await read(origin, cache, stranger, signed)).verify(signed, "file")
+
+
+def test_expired_key_is_named(signed: Path, tmp_path: Path) -> None:
+    key = GpgKey.create(tmp_path / "old", created="20200101T000000", expires="2020-02-01")
+    with pytest.raises(FetchError, match="cannot be verified: the key has expired") as caught:
+        Signature(key.sign(signed), key.public).verify(signed, "file")
+    assert caught.value.failure == FetchFailure.SIGNATURE_MISMATCH

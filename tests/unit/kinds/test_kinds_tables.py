@@ -392,6 +392,8 @@ TABLES: dict[type[Kind], Table] = {
         "rule[!has(self.signature) || self.signature.of != 'checksums' || "
         "(has(self.checksumURL) && !has(self.digest)) → "
         "a signature of the checksums needs a checksumURL and no digest] "
+        "rule[!has(self.signature) || has(self.signature.key) || has(self.signature.keyURL) → "
+        "a signature needs a key or a keyURL] "
         "rule[has(self.signature) == has(oldSelf.signature) && "
         "(!has(self.signature) || self.signature == oldSelf.signature) → "
         "the signature of a Resource cannot change: its digest may be pinned already]",
@@ -400,7 +402,8 @@ TABLES: dict[type[Kind], Table] = {
         "spec.checksumURL": "string pattern=^https?://.+",
         "spec.signature": "object",
         "spec.signature.url": "string! pattern=^https?://.+",
-        "spec.signature.key": "string! maxLength=65536 minLength=40",
+        "spec.signature.key": "string maxLength=262144 minLength=40",
+        "spec.signature.keyURL": "string pattern=^https?://.+",
         "spec.signature.of": 'string ="file" <file checksums>',
         "spec.category": "string",
         "status": "object",

@@ -4,6 +4,7 @@
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -145,6 +146,27 @@ def test_finds_versions_in_the_publishers_list(
     assert SHIPPED.tool(name).find_versions(text) == versions
 
 
+def test_signatures_are_those_that_the_publishers_have() -> None:
+    (helm,) = SHIPPED.tool("helm").files("3.19.0", "linux/arm64")
+    assert helm.signature is not None
+    assert (helm.signature.signed, helm.signature.url) == (
+        "file",
+        "https://github.com/helm/helm/releases/download/v3.19.0/helm-v3.19.0-linux-arm64.tar.gz.asc",
+    )
+    (nerdctl,) = SHIPPED.tool("nerdctl").files("2.2.1", "linux/amd64")
+    assert nerdctl.signature is not None
+    assert (nerdctl.signature.signed, nerdctl.signature.url) == (
+        "checksums",
+        "https://github.com/containerd/nerdctl/releases/download/v2.2.1/SHA256SUMS.asc",
+    )
+    for file in (helm, nerdctl):
+        assert file.key_url.startswith("https://")
+    # The checksum file is of no use where the digest is known.
+    assert replace(nerdctl, digest=DIGEST).signature is None
+    (kubectl,) = SHIPPED.tool("kubectl").files("1.34.1", "linux/amd64")
+    assert kubectl.signature is None
+
+
 def test_further_versions_are_sorted_by_number_and_others_are_ignored() -> None:
     found = SHIPPED.with_versions({"compose": ["2.100.0", "latest", "2.9.0"], "unknown": ["1"]})
     versions = found.tool("compose").versions
@@ -188,6 +210,10 @@ def _set(path: str, value: object) -> Callable[[dict[str, Any]], None]:
         ),
         pytest.param(_set("tools.helm.releases.pattern", "("), "not valid", id="pattern"),
         pytest.param(_set("tools.helm.releases.pattern", "x"), "one group", id="no group"),
+        pytest.param(_set("tools.helm.publicKey", {}), "has no publicKey", id="no key"),
+        pytest.param(
+            _set("tools.nerdctl.publicKey.url", "/etc/key"), "has no publicKey", id="key is no URL"
+        ),
         pytest.param(_set("tools", []), "not valid", id="shape"),
     ],
 )

@@ -11,6 +11,7 @@ from typing import Any
 from tests.origin import CONTENT, DIGEST, serving
 from tests.programs import CompletedProcess, run_program
 
+KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n"
 SCRIPT = Path("scripts/catalogue.py").resolve()
 
 
@@ -28,14 +29,16 @@ def _data(base: str) -> dict[str, Any]:
     published = {
         "url": f"{base}/{{version}}/published",
         "checksums": f"{base}/sums",
+        "checksumsSignature": f"{base}/sums.asc",
         "programs": {"": "published"},
     }
+    key = {"url": f"{base}/KEYS"}
     bare = {"url": f"{base}/{{version}}/bare", "programs": {"": "bare"}}
     return {
         "format": 1,
         "tools": {
             "bare": {**common, "files": [bare]},
-            "published": {**common, "files": [published]},
+            "published": {**common, "publicKey": key, "files": [published]},
         },
     }
 
@@ -51,6 +54,7 @@ async def test_fills_in_what_the_publishers_have_and_keeps_it(tmp_path: Path) ->
         listed = "b" * 64
         origin.texts["/sums"] = f"{listed}  published\n"
         origin.texts["/releases"] = '[{"tag_name": "v1.1.0"}]'
+        origin.texts["/KEYS"] = KEY
         path.write_text(json.dumps(_data(origin.base)))
         done = await _run(path, "--latest")
         assert done.returncode == 0, done.stderr
@@ -62,6 +66,8 @@ async def test_fills_in_what_the_publishers_have_and_keeps_it(tmp_path: Path) ->
         assert tools["published"]["digests"]["1.1.0"] == {
             f"{origin.base}/1.1.0/published": {"digest": f"sha256:{listed}", "size": len(CONTENT)}
         }
+        assert tools["published"]["publicKey"]["key"] == KEY
+        origin.texts["/KEYS"] = f"another {KEY}"
         before = path.read_text()
         origin.content = b"another one"
         assert hashlib.sha256(origin.content).hexdigest() not in before
@@ -75,10 +81,13 @@ async def test_reports_a_publisher_that_does_not_answer_and_fills_in_the_rest(
     path = tmp_path / "catalogue.json"
     async with serving() as origin:
         origin.texts["/sums"] = "nothing\n"
+        origin.texts["/KEYS"] = "<html>Not found</html>"
         path.write_text(json.dumps(_data(origin.base)))
         done = await _run(path)
     assert done.returncode == 1
     assert 'does not list "published"' in done.stderr
+    assert '/KEYS" is not a public key' in done.stderr
     tools = json.loads(path.read_text())["tools"]
     assert "digests" not in tools["published"]
+    assert "key" not in tools["published"]["publicKey"]
     assert "digests" in tools["bare"]

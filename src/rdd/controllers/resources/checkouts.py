@@ -27,9 +27,10 @@ from rdd.fetch import checkout
 from rdd.fetch.cache import Cache
 from rdd.fetch.digests import Digest
 from rdd.fetch.failures import FetchError, SourceUnreachable
-from rdd.fetch.fetching import fetch, published_digest, read_signature
+from rdd.fetch.fetching import fetch, published_digest
 from rdd.fetch.network import Network
 from rdd.fetch.progress import Progress
+from rdd.fetch.publisher_signatures import PublisherSignature
 from rdd.fetch.signatures import Signature
 from rdd.fetch.sources import EVERYTHING, Sources
 from rdd.host.directories import make_private_dir
@@ -163,8 +164,8 @@ class CheckoutReconciler:
         if not resource.spec.digest:
             network.check_digest(resource.spec.url, "")
         await self._write(found.raw, "Fetching", members={"progress": "Starting"})
-        signature = await self._signature(resource, network, "file")
         digest = await self._digest(resource, network)
+        signature = await self._signature_of_file(resource, network, digest)
         reporter = _Reporter(self, found)
         try:
             fetched = await fetch(
@@ -177,6 +178,8 @@ class CheckoutReconciler:
             )
         finally:
             await reporter.finish()
+        if signature is not None:
+            self._cache.record_verified(resource.spec.url, fetched)
         spec = found.spec
         source = self._cache.path(fetched)
         target = Path(spec.destination) if spec.destination else source
@@ -206,12 +209,21 @@ class CheckoutReconciler:
         await self._write_resource(resource, {"digest": str(digest)})
         return digest
 
+    async def _signature_of_file(
+        self, resource: Resource, network: Network, digest: Digest
+    ) -> Signature | None:
+        """Read the signature of the file; None without one, or if it was verified before."""
+        if self._cache.verified(resource.spec.url) == digest:
+            return None
+        return await self._signature(resource, network, "file")
+
     async def _signature(self, resource: Resource, network: Network, of: str) -> Signature | None:
         """Read the signature of the file or of its checksums; None if the Resource has none."""
         wanted = resource.spec.signature
         if wanted is None or wanted.signed != of:
             return None
-        return await read_signature(wanted.url, wanted.key, network=network)
+        source = PublisherSignature(wanted.url, wanted.signed, wanted.key, wanted.key_url)
+        return await source.read(self._cache, network)
 
     async def _reconcile_resource(self, key: ObjectKey) -> Result:
         found = self._resources.get(key)

@@ -25,6 +25,11 @@ def resource_object(tool: Tool, version: str, file: CatalogueFile) -> Object:
         spec["digest"] = file.digest
     if file.checksum_url:
         spec["checksumURL"] = file.checksum_url
+    if (signature := file.signature) is not None:
+        spec["signature"] = {"url": signature.url, "of": signature.signed}
+        spec["signature"] |= (
+            {"key": signature.key} if signature.key else {"keyURL": signature.key_url}
+        )
     name = resource_name(tool, version, file)
     return {"metadata": {"name": name, "labels": _labels(tool, version)}, "spec": spec}
 

@@ -19,7 +19,9 @@ from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.types import Call
 from rdd.fetch.cache import Cache
 from rdd.fetch.digests import Digest
+from rdd.fetch.network import Network
 from rdd.fetch.packages import Manifest, PackagedFile, check_target, write_package
+from rdd.fetch.signatures import Signature
 from rdd.fetch.signing import SigningKey, key_path
 from rdd.host.errors import HostError
 from rdd.profiles.current import sources_of
@@ -149,8 +151,7 @@ async def _collect(
     progress: "Progress",
 ) -> list[PackagedFile]:
     """Fetch what the cache does not have; return all files. Raises HostError."""
-    from rdd.fetch.fetching import fetch, published_digest
-    from rdd.fetch.network import Network
+    from rdd.fetch.fetching import fetch
 
     network = Network.of_settings(spec, sources_of(call.instance))
     found = []
@@ -158,20 +159,40 @@ async def _collect(
         for file in one.files:
             progress.phase(one.title, f"Fetching {file.name}")
             network.check_digest(file.url, str(digests.get(file.url) or ""))
-            digest = digests.get(file.url) or await published_digest(
-                file.checksum_url, file.name, network=network
-            )
+            digest = digests.get(file.url) or await _published(file, cache, network)
             await fetch(
                 file.url,
                 str(digest),
                 cache=cache,
                 report=lambda now: progress.detail(str(now)),
                 network=network,
+                signature=await _signature(file, digest, cache, network),
             )
             size = cache.path(digest).stat().st_size
             packaged = PackagedFile(digest, size, platform, "tool", one.tool.name, one.version)
             found.append(replace(packaged, url=file.url))
     return found
+
+
+async def _published(file: CatalogueFile, cache: Cache, network: Network) -> Digest:
+    """Return the digest of the publisher's checksum file. Raises HostError."""
+    from rdd.fetch.fetching import published_digest
+
+    wanted, signature = file.signature, None
+    if wanted is not None and wanted.signed == "checksums":
+        signature = await wanted.read(cache, network)
+    return await published_digest(
+        file.checksum_url, file.name, network=network, signature=signature
+    )
+
+
+async def _signature(
+    file: CatalogueFile, digest: Digest, cache: Cache, network: Network
+) -> Signature | None:
+    """Read the signature of a file unless it was verified before. Raises HostError."""
+    wanted = file.signature
+    is_due = wanted is not None and wanted.signed == "file" and cache.verified(file.url) != digest
+    return await wanted.read(cache, network) if wanted is not None and is_due else None
 
 
 async def _images(call: Call, cache: Cache, progress: "Progress") -> list[PackagedFile]:

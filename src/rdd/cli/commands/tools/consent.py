@@ -59,4 +59,5 @@ async def _sizes(files: Sequence[CatalogueFile], network: Network) -> dict[str, 
 
 
 def _verified_by(file: CatalogueFile) -> str:
-    return "digest known" if file.digest else "checksum of the publisher"
+    checked = "digest known" if file.digest else "checksum of the publisher"
+    return f"{checked} and signature" if file.signature is not None else checked

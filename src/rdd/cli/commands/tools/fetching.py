@@ -103,7 +103,13 @@ def _write_resource(connection: "Connection", wanted: Object) -> None:
         if error.reason != "AlreadyExists":
             raise
         path = f"{_RESOURCES}/{wanted['metadata']['name']}"
-        connection.request("PATCH", path, body=wanted, content_type=MERGE_PATCH)
+        present = get_or_none(connection, path) or {"spec": {}}
+        if present["spec"].get("signature") == wanted["spec"].get("signature"):
+            connection.request("PATCH", path, body=wanted, content_type=MERGE_PATCH)
+            return
+        # It cannot change: what was found with the other one does not hold any more.
+        connection.request("DELETE", path)
+        connection.request("POST", _RESOURCES, body=_typed("Resource", wanted))
 
 
 def _create_checkout(connection: "Connection", wanted: Object) -> None:

@@ -2,22 +2,19 @@
 """How this rdd was installed: by uv or pipx, and from where.
 
 Both leave a file in the environment of a program. Its source matters: `uv tool upgrade` and
-`pipx upgrade` fetch from the same source again, and in the index of Python packages another
-project may have the name. So an upgrade from the index is offered only if the page of the index
-names the home of this project.
+`pipx upgrade` fetch from the same source again, and in the public index of Python packages the
+name belongs to another project. Nothing in a package of an index proves whose it is, so only an
+installation from a directory, a file or a URL is updated.
 """
 
 import json
-import re
 import tomllib
-from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
 PACKAGE = "rdd"
 _UV_FILE, _PIPX_FILE = "uv-receipt.toml", "pipx_metadata.json"
 _UV_SOURCES = ("directory", "editable", "path", "url", "git")
-_from_index = re.compile(rf"{PACKAGE}(\[[^]]*\])?\s*([=<>~!,].*)?").fullmatch
 
 
 class Installation(NamedTuple):
@@ -27,7 +24,7 @@ class Installation(NamedTuple):
     command: tuple[str, ...]
     """Updates rdd."""
     source: str
-    """A directory, file or URL; empty: the index of Python packages."""
+    """A directory, file or URL; empty: an index of Python packages."""
 
 
 def installation(prefix: Path) -> Installation | None:
@@ -40,25 +37,11 @@ def installation(prefix: Path) -> Installation | None:
             package = json.loads(text)["main_package"]
             name = f"{PACKAGE}{package.get('suffix') or ''}"
             source = str(package["package_or_url"])
-            source = "" if _from_index(source) else source
+            source = source if source.startswith("/") or "://" in source else ""
             return Installation("pipx", ("pipx", "upgrade", name), source)
     except (ValueError, KeyError, TypeError, AttributeError):
-        return (
-            None  # written by a version that we do not understand: better no offer than a wrong one
-        )
+        return None  # of an unknown version: better no offer than a wrong one
     return None
-
-
-def is_this_project(page: Any) -> bool:
-    """Return whether a page of the index (JSON) is that of this project."""
-    own = {
-        line.partition(", ")[2] for line in metadata.metadata(PACKAGE).get_all("Project-URL") or ()
-    }
-    try:
-        listed = set((page["info"].get("project_urls") or {}).values())
-    except (KeyError, TypeError, AttributeError):
-        return False
-    return bool(own & listed)
 
 
 def _source_of_uv(receipt: dict[str, Any]) -> str:

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`rdd update`: newer versions of the tools and of rdd itself.
 
-rdd is updated by the program that installed it, from the source that it was installed from. Any
-other installation is left alone.
+rdd is updated by the program that installed it, from the directory, file or URL that it was
+installed from. Any other installation is left alone.
 """
 
-import asyncio
-import json
 import shlex
 import shutil
 import sys
@@ -17,17 +15,12 @@ from rdd.cli.commands.tools.own_installation import (
     PACKAGE,
     Installation,
     installation,
-    is_this_project,
 )
-from rdd.cli.commands.tools.update import install_newer, network_of, newer, report
+from rdd.cli.commands.tools.update import install_newer, newer, report
 from rdd.cli.framework.confirm import agreed, is_interactive
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.types import Call
-from rdd.fetch.failures import FetchError
 from rdd.host.spawn import run_foreground
-
-_INDEX = f"https://pypi.org/pypi/{PACKAGE}/json"
-_PAGE_BYTES = 16 << 20
 
 
 def run(call: Call) -> int:
@@ -57,30 +50,11 @@ def _report_own(call: Call, own: Installation | None) -> bool:
             f"`{shlex.join(own.command)}` installs what is there now\n"
         )
         return True
-    latest = _latest_of_index(call)
-    if latest in ("", version):
-        state = "is up to date" if latest else f"is not the {PACKAGE} of the package index"
-        call.out.write(f"rdd {version} {state}.\n")
-        return False
     call.out.write(
-        f"rdd {latest} is available (installed: {version}, by {own.program}): "
-        f"{shlex.join(own.command)}\n"
+        f"rdd {version} was installed by {own.program} from an index of Python packages. It is not "
+        f"updated from there: in the public index another project has the name {PACKAGE}.\n"
     )
-    return True
-
-
-def _latest_of_index(call: Call) -> str:
-    """Return the version in the index; empty if another project has the name there."""
-    from rdd.fetch.small import read_small
-
-    try:
-        page = asyncio.run(read_small(_INDEX, network=network_of(call), limit_bytes=_PAGE_BYTES))
-        found = json.loads(page.content)
-        return str(found["info"]["version"]) if is_this_project(found) else ""
-    except FetchError as error:
-        raise CommandError(f"cannot look for a newer rdd: {error}") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise CommandError(f'"{_INDEX}" is not the page of a package: {error!r}') from error
+    return False
 
 
 def _update_own(call: Call, own: Installation) -> None:

@@ -64,6 +64,16 @@ class Body:
         self._unread = 0
         self._waiter: asyncio.Future[None] | None = None
 
+    @classmethod
+    def of(cls, data: bytes) -> "Body":
+        """Return a body that has arrived completely."""
+        if not data:
+            return EMPTY
+        body = cls(length=len(data))
+        body.feed(data)
+        body.is_complete = True
+        return body
+
     @property
     def exists(self) -> bool:
         """Whether the request has a body."""

@@ -70,6 +70,18 @@ class Headers(Mapping[str, str]):
             ]
         )
 
+    def with_length(self, length: str) -> "Headers":
+        """Return the headers with another Content-Length."""
+        if self._index["content-length"] == length:
+            return self
+        new = Headers.__new__(Headers)
+        new.pairs = [
+            (name, length) if name.lower() == "content-length" else (name, value)
+            for name, value in self.pairs
+        ]
+        new._index = {**self._index, "content-length": length}
+        return new
+
     def end_to_end(self) -> "Headers":
         """Return the headers that may be forwarded: without those of one connection."""
         named = {token.strip().lower() for token in ",".join(self.getall("Connection")).split(",")}

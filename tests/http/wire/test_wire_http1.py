@@ -171,6 +171,59 @@ async def test_body_after_known_headers_is_not_a_request(wire: WireServer) -> No
     assert wire.seen[1]["body"] == inner.decode()
 
 
+async def test_bodies_behind_repeated_headers_are_read_as_sent(wire: WireServer) -> None:
+    connection = await wire.connect()
+    bodies = [b"a", b"bcd" * 50, b"", b"GET / HTTP/1.1\r\n\r\n", b"x" * 100_000, b"e"] * 3
+    for body in bodies:
+        head = b"POST /p HTTP/1.1\r\n" + HOST + b"X: 1\r\ncontent-length: %d\r\nY: 2\r\n\r\n"
+        connection.send(head % len(body) + body)
+        assert (await connection.answer())[0] == 200
+    assert [seen["body"].encode() for seen in wire.seen] == bodies
+    expected = [["host", "x"], ["x", "1"], ["content-length", "1"], ["y", "2"]]
+    for body, seen in zip(bodies, wire.seen, strict=True):
+        expected[2][1] = str(len(body))
+        assert seen["headers"] == expected
+
+
+async def test_requests_in_one_piece_behind_known_headers_are_separated(wire: WireServer) -> None:
+    connection = await wire.connect()
+    one = b"PUT /%d HTTP/1.1\r\n" + HOST + b"Content-Length: 2\r\n\r\nab"
+    connection.send(one % 0)
+    await connection.answer()
+    connection.send(one % 1 + one % 2)
+    await connection.answer()
+    await connection.answer()
+    connection.send((one % 3)[:-1])
+    await connection.writer.drain()
+    connection.send((one % 3)[-1:] + one % 4)
+    await connection.answer()
+    await connection.answer()
+    assert [(seen["target"], seen["body"]) for seen in wire.seen] == [
+        (f"/{i}", "ab") for i in range(5)
+    ]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param(b"Content-Length: 1\r\nContent-Length: 1\r\n", id="length twice"),
+        pytest.param(b"Content-Length: 1\r\ncontent-length: 1\r\n", id="other case"),
+        pytest.param(b"Content-Length: +1\r\n", id="sign"),
+        pytest.param(b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n", id="chunks"),
+        pytest.param(b"Content-Length : 1\r\n", id="space before the colon"),
+        pytest.param(b"Content-Length: 1\r\n 1\r\n", id="obs-fold"),
+    ],
+)
+async def test_known_headers_do_not_admit_malformed_ones(wire: WireServer, lines: bytes) -> None:
+    connection = await wire.connect()
+    for _ in range(2):
+        connection.send(b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 1\r\n\r\na")
+        assert (await connection.answer())[0] == 200
+    connection.send(b"POST / HTTP/1.1\r\n" + HOST + lines + b"\r\na")
+    assert (await connection.answer())[0] == 400
+    assert await connection.rest() == b""
+
+
 async def test_absolute_target_names_the_host(wire: WireServer) -> None:
     connection = await wire.connect()
     connection.send(b"GET http://other:80/p?q HTTP/1.1\r\n" + HOST + b"\r\n")

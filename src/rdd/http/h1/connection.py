@@ -156,11 +156,18 @@ class Http1Connection(asyncio.Protocol):
         found = self._known.find(data)
         if found is None:
             return False
-        method, target, headers = found
+        method, target, headers, body = found
         self.is_http_1_0 = False
         self._run(
             Http1Exchange(
-                self, self._transport, method, target, headers, EMPTY, keep=True, is_upgrade=False
+                self,
+                self._transport,
+                method,
+                target,
+                headers,
+                Body.of(body),
+                keep=True,
+                is_upgrade=False,
             )
         )
         return True

@@ -9,7 +9,7 @@ HTTP/1.0 gets it up to the end of the connection.
 import asyncio
 from typing import TYPE_CHECKING
 
-from rdd.http.body import EMPTY, Body
+from rdd.http.body import Body
 from rdd.http.exchange import ByteStream, Exchange, UpgradeUnsupported
 from rdd.http.h1 import heads
 from rdd.http.headers import HeaderList, Headers
@@ -60,7 +60,7 @@ class Http1Exchange(Exchange):
     @property
     def is_repeatable(self) -> bool:
         """Whether another request with the same header lines needs no parsing."""
-        return self.keep and not self.is_upgrade and self.body is EMPTY
+        return self.keep and not self.is_upgrade and self.body.is_complete
 
     @property
     def is_closing(self) -> bool:

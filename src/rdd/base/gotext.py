@@ -79,6 +79,9 @@ def duration_error(text: str) -> str:
     return ""
 
 
+_MAX_DURATION_S = 2**63 / 1e9  # Go counts nanoseconds
+
+
 def parse_duration(text: str) -> float:
     """Return the seconds of a duration such as `90s`, `1h30m` or `0`. Raises ValueError."""
     sign, body = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
@@ -87,4 +90,7 @@ def parse_duration(text: str) -> float:
     terms = re.findall(_TERM, body)
     if not terms or "".join(number + unit for number, unit in terms) != body:
         raise ValueError("expected a duration such as 90s, 5m or 1h30m")
-    return sign * sum(float(number) * _UNIT_S[unit] for number, unit in terms)
+    seconds = sum(float(number) * _UNIT_S[unit] for number, unit in terms)
+    if seconds >= _MAX_DURATION_S:
+        raise ValueError("a duration is at most 2562047h")
+    return sign * seconds

@@ -119,7 +119,7 @@ def write_package(manifest: Manifest, cache: Cache, target: Path, key: SigningKe
     if target.is_dir():
         _write_directory(heads, digests, cache, target)
         return
-    partial = target.with_name(f".{target.name}.{os.getpid()}.part")
+    partial = target.parent / f".{target.name}.{os.getpid()}.part"
     with write_errors(target):
         try:
             with (

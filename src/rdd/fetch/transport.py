@@ -41,7 +41,7 @@ def export_entries(entries: Iterable[Entry], target: Path) -> int:
             for entry in listed
         ],
     }
-    partial = target.with_name(f".{target.name}.{os.getpid()}.part")
+    partial = target.parent / f".{target.name}.{os.getpid()}.part"
     with write_errors(target):
         try:
             with (

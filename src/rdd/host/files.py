@@ -79,7 +79,7 @@ def _reported(path: Path) -> Iterator[None]:
 @contextlib.contextmanager
 def _temporary(path: Path, content: str | bytes, mode: int, durable: bool) -> Iterator[Path]:
     data = content if isinstance(content, bytes) else content.encode("utf-8", "surrogateescape")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.parent / f".{path.name}.{os.getpid()}.tmp"
     try:
         descriptor = open_new(temporary, mode)
         try:

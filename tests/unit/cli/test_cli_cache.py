@@ -40,7 +40,7 @@ def added(cache: Cache, content: bytes, location: str = "") -> Digest:
 
 
 def test_empty_cache_lists_nothing_and_is_not_created(rdd: Rdd, home: Path) -> None:
-    assert rdd("cache", "ls").out == ""
+    assert rdd("cache", "ls").out == "DIGEST   SIZE   LAST USED   IN USE   SOURCE\n"
     assert rdd("cache", "ls", "-o", "json").out == "[]\n"
     assert rdd("cache", "gc").code == 0
     assert list(home.iterdir()) == []

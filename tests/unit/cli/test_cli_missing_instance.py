@@ -14,11 +14,14 @@ Rdd = Callable[..., Any]
 
 READING = (
     ["ps"], ["images"], ["volumes"], ["logs", "web"], ["exec", "web", "ls"],
-    ["get"], ["get", "running"], ["history"], ["undo"],
+    ["get"], ["get", "running"], ["history"], ["undo"], ["disk"], ["disk", "prune"],
+    ["settings", "export"], ["restart"], ["reset", "-y"], ["image", "rm", "a"],
+    ["volume", "rm", "a"], ["volume", "backup", "a", "b"], ["snapshot", "ls"],
+    ["snapshot", "create", "a"], ["snapshot", "rm", "a"], ["snapshot", "restore", "a"],
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("words", READING, ids=lambda words: words[0])
+@pytest.mark.parametrize("words", READING, ids=" ".join)
 @pytest.mark.parametrize("flag", [[], ["--instance", "2"], ["--instance", "work"]], ids=str)
 def test_reading_command_creates_no_instance(
     rdd: Rdd, home: Path, words: list[str], flag: list[str]
@@ -28,6 +31,35 @@ def test_reading_command_creates_no_instance(
     assert outcome.err.count("\n") == 1
     assert "does not exist; `rdd " in outcome.err
     assert list(home.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", [["stop"], ["delete", "-y"]], ids=" ".join)
+def test_stop_and_delete_of_nothing_create_no_instance(
+    rdd: Rdd, home: Path, words: list[str]
+) -> None:
+    assert rdd(*words).code == 0
+    outcome = rdd("--instance", "work", *words)
+    assert outcome.code == 1
+    assert "`rdd --instance work start` creates it" in outcome.err
+    assert list(home.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (["statsu"], 'did you mean \\"rdd --instance work status\\"?'),
+        (["shell"], "`rdd --instance work start`"),
+        (["cache", "rm", "abc"], "`rdd --instance work cache ls`"),
+        (["service", "restore"], "`rdd --instance work service create`"),
+        (["tools", "remove", "docker"], "`rdd --instance work tools ls`"),
+        (["limavm", "log", "rd"], "`rdd --instance work limavm list`"),
+    ],
+    ids=str,
+)
+def test_suggested_commands_select_the_instance(rdd: Rdd, words: list[str], command: str) -> None:
+    assert command in rdd("--instance", "work", *words).err
+    assert command in rdd(*words, RDD_INSTANCE="work").err
+    assert command.replace("--instance work ", "") in rdd(*words).err
 
 
 @pytest.mark.parametrize("verb", [["get", "pods"], ["-n", "x", "describe", "ns"], ["version"]])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Suggestions for mistyped names, and texts that fit the terminal."""
+"""Suggestions for mistyped names."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,11 +7,8 @@ from typing import Any
 import pytest
 
 from rdd.cli.commands.app.properties import find, spec_schema
-from rdd.cli.commands.table import ROOT
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.suggestions import nearest
-from rdd.cli.framework.tables import table
-from rdd.cli.framework.types import Command, Group
 from rdd.kinds.app import App
 from rdd.kinds.crd import definition_of
 
@@ -69,56 +66,8 @@ def test_mistyped_property_gets_a_suggestion_after_the_list(path: str) -> None:
     assert str(error.value).endswith('; did you mean "virtualMachine.cpus"?')
 
 
-def commands(node: Group | Command = ROOT, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    if isinstance(node, Command):
-        return [path]
-    return [path] + [p for m in node.members for p in commands(m, (*path, m.name))]
-
-
-@pytest.mark.parametrize("columns", ["60", "80"])
-def test_every_help_text_fits_the_terminal(rdd: Rdd, columns: str) -> None:
-    too_long = {
-        (*path, line)
-        for path in commands()
-        for line in rdd("help", *path, COLUMNS=columns).out.splitlines()
-        # A long usage or flag name is not broken.
-        if len(line) > int(columns) and not line.startswith(("  rdd ", "  -", "      --"))
-    }
-    assert too_long == set()
-
-
-@pytest.mark.parametrize("columns", ["", "0", "-3", "x", "99999999999999999999", "٣"])
-def test_invalid_width_is_ignored(rdd: Rdd, columns: str) -> None:
-    assert rdd("--help", COLUMNS=columns).out == rdd("--help").out
-
-
-def test_tiny_width_still_prints_everything(rdd: Rdd) -> None:
-    assert "completion" in rdd("--help", COLUMNS="1").out
-
-
 def test_ctl_and_limavm_are_listed_and_hostagent_is_not(rdd: Rdd) -> None:
     out = rdd("--help").out
     assert "\n  ctl " in out
     assert "\n  limavm " in out
     assert "hostagent" not in out
-
-
-ROWS = (("ID", "NAME", "COMMAND"), ("1", "n" * 30, "c" * 50), ("2", "web\x1b[31m", "sh"))
-
-
-def test_table_is_complete_without_a_terminal() -> None:
-    lines = table(ROWS).splitlines()
-    assert lines[1].endswith("c" * 50)
-    assert "\\x1b[31m" in lines[2]
-
-
-@pytest.mark.parametrize("width", [30, 60, 80])
-def test_table_fits_the_terminal_and_marks_what_is_cut(width: int) -> None:
-    lines = table(ROWS, width=width).splitlines()
-    assert max(map(len, lines)) <= width
-    assert lines[0].split() == ["ID", "NAME", "COMMAND"]
-    assert "…" in lines[1]
-
-
-def test_table_on_a_terminal_that_is_too_narrow_keeps_short_columns() -> None:
-    assert table((("ID", "NAME"), ("1", "abc")), width=3) == "ID   NAME\n1    abc\n"

@@ -10,10 +10,12 @@ import json
 from rdd.api.types import Object
 from rdd.cli.commands.diagnosis import diagnose, read_app
 from rdd.cli.commands.service.calls import service_for
+from rdd.cli.framework.environment import terminal_width
 from rdd.cli.framework.errors import FAILED
 from rdd.cli.framework.outputs import is_json
 from rdd.cli.framework.types import Call
 from rdd.cli.framework.wording import plain
+from rdd.cli.framework.wrapping import columns, unbroken
 
 _MARKS = {"True": "✓", "False": "✗", "Unknown": "?"}
 
@@ -23,18 +25,21 @@ def run(call: Call) -> int:
     as_json = is_json(call)
     daemon = service_for(call).running()
     found = diagnose(call, daemon, read_app(call, daemon))
-    call.out.write(json.dumps(found) + "\n" if as_json else render(found))
+    text = json.dumps(found) + "\n" if as_json else render(found, terminal_width(call.out))
+    call.out.write(text)
     return FAILED if any(entry["healthy"] == "False" for entry in found) else 0
 
 
-def render(found: list[Object]) -> str:
-    width = max(len(entry["name"]) for entry in found)
-    lines = []
+def render(found: list[Object], width: int = 0) -> str:
+    """Return the findings as text that fits in `width` columns; 0 means no limit."""
+    names = max(len(entry["name"]) for entry in found)
+    rows = []
     for entry in found:
-        message = plain(entry["message"])
-        lines.append(f"{_MARKS[entry['healthy']]} {entry['name']:<{width}}  {message}")
+        rows.append(
+            (f"{_MARKS[entry['healthy']]} {entry['name']:<{names}}", plain(entry["message"]))
+        )
         if entry["healthy"] != "True":
-            lines += [f"  {'':<{width}}  {plain(line)}" for line in entry["evidence"]]
+            rows += [("", plain(line)) for line in entry["evidence"]]
             if entry["nextStep"]:
-                lines.append(f"  {'':<{width}}  next step: {entry['nextStep']}")
-    return "\n".join(lines) + "\n"
+                rows.append(("", f"next step: {unbroken(entry['nextStep'])}"))
+    return "".join(f"{line}\n" for line in columns(rows, width, margin=""))

@@ -19,6 +19,8 @@ def run(call: Call) -> int:
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     path = Path(call.args[0] if call.args else f"{instance.name}-support-{stamp}.tar.gz")
     path = path.absolute()
+    if path.is_dir():
+        raise CommandError(f"failed to write {quote(str(path))}: it is a directory")
     bundle = Bundle(
         instance,
         version=details(),

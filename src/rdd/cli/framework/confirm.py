@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.logline import Level
 from rdd.cli.framework.types import Call
+from rdd.cli.framework.wording import addressed
 
 _AGREED = ("y", "yes")
 
@@ -24,7 +25,8 @@ def confirm(call: Call, lines: Sequence[str]) -> None:
         for line in lines:
             call.log.write(level, line)
         return
-    sys.stderr.write("".join(f"{line}\n" for line in lines))
+    suffix = call.environment.suffix()
+    sys.stderr.write("".join(f"{addressed(line, suffix)}\n" for line in lines))
     if call.flags.truth("yes"):
         return
     sys.stderr.write("Continue? [y/N] ")

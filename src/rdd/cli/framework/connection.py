@@ -110,6 +110,13 @@ def _print_warning(text: str) -> None:
     sys.stderr.write(f"Warning: {text}\n")
 
 
+def segment(name: str) -> str:
+    """Return a name that the user gave as one segment of a path."""
+    from urllib.parse import quote
+
+    return quote(name, safe="")
+
+
 def get_or_none(connection: "Connection", path: str) -> Object | None:
     """Return the object at a path; None if it does not exist."""
     from rdd.api.errors import ApiError

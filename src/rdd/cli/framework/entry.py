@@ -42,7 +42,9 @@ def run(
     """
     words = list(argv[1:])
     log = Log(
-        stderr, format=output_format("json" if _asks_for_json(words) else "text", environ, stderr)
+        stderr,
+        format=output_format("json" if _asks_for_json(words) else "text", environ, stderr),
+        suffix=take_instance(words)[0] or environ.get("RDD_INSTANCE", ""),
     )
     try:
         code = _run(program(argv[0]), words, environ, stdout=stdout, stderr=stderr)
@@ -61,6 +63,11 @@ def run(
         _abandon(stdout)
         place = quote(str(error.filename)) if error.filename else "stdout"  # streams have no name
         log.failure(f"cannot use {place}: {error.strerror or error}", exit_code=FAILED)
+        return FAILED
+    except UnicodeEncodeError as error:
+        # Arguments that are not UTF-8 are valid for files, but nothing else has such a name.
+        shown = quote(str(error.object)[:200])
+        log.failure(f"{shown} is not valid UTF-8", exit_code=FAILED)
         return FAILED
     except Exception as error:
         return report_unexpected(error, log, _shows_tracebacks(words, environ), stderr)
@@ -138,7 +145,12 @@ def _run(
 def _log(found: Match, environment: Environment, stderr: TextIO) -> Log:
     level = environment.log_level(found.flags.text("log-level"))
     requested = parse_format(found.flags.text("log-format"))
-    return Log(stderr, level=level, format=output_format(requested, environment.variables, stderr))
+    return Log(
+        stderr,
+        level=level,
+        format=output_format(requested, environment.variables, stderr),
+        suffix=environment.variables.get("RDD_INSTANCE", ""),
+    )
 
 
 def output_format(requested: Format, variables: Mapping[str, str], stderr: TextIO) -> Format:
@@ -162,6 +174,10 @@ def _execute(found: Match, call: Call) -> int:
             details = importlib.import_module(found.target.module).help_details(call)
             call.out.write(f"\n{details}\n")
         return 0
+    if "output" in found.flags.given:
+        from rdd.cli.framework.outputs import check_format
+
+        check_format(call, found.target)
     module = importlib.import_module(found.target.module)
     code: int = module.run(call)
     return code

@@ -9,8 +9,7 @@ from rdd.cli.framework.dispatch import unknown_command
 from rdd.cli.framework.environment import DEFAULT_WIDTH
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.types import Call, Command, Flag, Group, command_path, visible
-
-_MIN_TEXT = 20  # columns of text on a terminal that is too narrow
+from rdd.cli.framework.wrapping import columns, filled
 
 
 def run(call: Call) -> int:
@@ -48,8 +47,8 @@ def help_text(
     width: int = DEFAULT_WIDTH,
 ) -> str:
     parts = [
-        _wrapped(target.summary, width),
-        _wrapped(target.description, width),
+        _lines(filled(target.summary, width)),
+        _lines(filled(target.description, width)) if target.description else "",
         _usage(path, target),
     ]
     if target.aliases:
@@ -58,20 +57,20 @@ def help_text(
     inherited: tuple[Flag, ...] = ()
     if isinstance(target, Group):
         members = [(m.name, m.summary) for m in visible(target.members, developer=developer)]
-        parts.append("Commands:\n" + _columns(members, width))
+        parts.append("Commands:\n" + _lines(columns(members, width)))
         own = (*GLOBAL, *target.flags)
     elif not target.raw:
         own, inherited = (HELP, *target.flags), tuple(f for f in GLOBAL if f is not HELP)
     for title, flags in (("Flags", own), ("Global flags", inherited)):
         if rows := [_flag_row(flag) for flag in visible(flags, developer=developer)]:
-            parts.append(f"{title}:\n" + _columns(rows, width))
+            parts.append(f"{title}:\n" + _lines(columns(rows, width)))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def flag_table(flags: Sequence[Flag], *, developer: bool, width: int = DEFAULT_WIDTH) -> str:
     """Return the flags with their meaning, sorted by name."""
     rows = [_flag_row(flag) for flag in visible(flags, developer=developer)]
-    return _columns(rows, width) + "\n"
+    return _lines(columns(rows, width)) + "\n"
 
 
 def _usage(path: Sequence[str], target: Command | Group) -> str:
@@ -93,28 +92,5 @@ def _flag_row(flag: Flag) -> tuple[str, str]:
     return name, f"{flag.help} (default {flag.default})" if has_default else flag.help
 
 
-def _columns(rows: Sequence[tuple[str, str]], width: int) -> str:
-    import textwrap
-
-    left = max(len(name) for name, _ in rows)
-    indent = " " * (left + 4)
-    lines: list[str] = []
-    for name, text in rows:
-        lines += textwrap.wrap(
-            text,
-            max(width, len(indent) + _MIN_TEXT),
-            initial_indent=f"  {name:<{left}}  ",
-            subsequent_indent=indent,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
+def _lines(lines: Sequence[str]) -> str:
     return "\n".join(lines)
-
-
-def _wrapped(text: str, width: int) -> str:
-    """Fill a text to the width; a line break in a declaration is a space."""
-    import textwrap
-
-    return textwrap.fill(
-        text, max(width, _MIN_TEXT), break_long_words=False, break_on_hyphens=False
-    )

@@ -76,8 +76,18 @@ def terminal_line(level: Level, message: str) -> str:
 
 
 class Log:
-    def __init__(self, stream: TextIO, *, level: Level = "warning", format: Format = "text"):
+    """Writes messages; the commands that they suggest select the instance."""
+
+    def __init__(
+        self,
+        stream: TextIO,
+        *,
+        level: Level = "warning",
+        format: Format = "text",
+        suffix: str = "",
+    ) -> None:
         self._stream = stream
+        self._suffix = suffix
         self._threshold = LEVELS.index(level)
         self.level = level
         self._format = format
@@ -85,7 +95,7 @@ class Log:
     def at_least(self, level: Level) -> "Log":
         """Return a log for the same stream that shows at least messages of this level."""
         shown = max(self.level, level, key=LEVELS.index)
-        return Log(self._stream, level=shown, format=self._format)
+        return Log(self._stream, level=shown, format=self._format, suffix=self._suffix)
 
     def debug(self, message: str) -> None:
         self.write("debug", message)
@@ -114,6 +124,10 @@ class Log:
 
     def _emit(self, level: Level, message: str, fields: Mapping[str, int]) -> None:
         when = rfc3339(time.time())
+        if self._suffix and "rdd " in message:
+            from rdd.cli.framework.wording import addressed
+
+            message = addressed(message, self._suffix)
         if self._format == "json":
             line = json_line(level, message, when=when, fields=fields)
         elif self._format == "terminal":

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables on stdout: aligned columns that fit the terminal.
 
-On a terminal the widest columns are shortened until a row fits in a line; in pipes and
-files every cell is complete. Control characters are escaped.
+On a terminal the widest columns are shortened until a row fits in a line, but not the first:
+commands take what it has. Rows for which the terminal is too narrow become blocks of lines. In
+pipes and files every cell is complete. Control characters are escaped.
 """
 
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 from rdd.base.gotext import quote
 from rdd.cli.framework.environment import terminal_width
 from rdd.cli.framework.types import Call
+from rdd.cli.framework.wrapping import columns
 
 Row = Sequence[str]
 
@@ -26,8 +28,8 @@ def table(rows: Sequence[Row], *, width: int = 0) -> str:
     """Return rows as text that fits in `width` columns; 0 means no limit."""
     cells = [[_printable(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    if width:
-        _shrink(widths, width - len(_GAP) * (len(widths) - 1))
+    if width and not _shrink(widths, width - len(_GAP) * (len(widths) - 1)):
+        return _records(cells, width)
     lines = (
         _GAP.join(_fitted(cell, n).ljust(n) for cell, n in zip(row, widths, strict=True)).rstrip()
         for row in cells
@@ -35,18 +37,28 @@ def table(rows: Sequence[Row], *, width: int = 0) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _shrink(widths: list[int], total: int) -> None:
-    """Shorten the widest column, then the next, until the sum fits."""
+def _shrink(widths: list[int], total: int) -> bool:
+    """Shorten the widest column, then the next, until the sum fits; return whether it does."""
     excess = sum(widths) - total
+    others = range(1, len(widths))
     while excess > 0:
-        widest = max(range(len(widths)), key=widths.__getitem__)
-        second = sorted(widths)[-2] if len(widths) > 1 else 0
+        widest = max(others, key=widths.__getitem__, default=0)
+        second = max((widths[i] for i in others if i != widest), default=0)
         least = max(_MIN_COLUMN, min(second, widths[widest] - 1))
-        if widths[widest] <= least:
-            return
+        if not widest or widths[widest] <= least:
+            return False
         cut = min(excess, widths[widest] - least)
         widths[widest] -= cut
         excess -= cut
+    return True
+
+
+def _records(cells: Sequence[Row], width: int) -> str:
+    """Return one block of lines per row, each with the header and the complete cell."""
+    headers, *rows = cells
+    blocks = (columns([*zip(headers, row, strict=True)], width, margin="") for row in rows)
+    text = "\n\n".join("\n".join(block) for block in blocks)
+    return f"{text}\n" if rows else " ".join(headers) + "\n"
 
 
 def _fitted(cell: str, width: int) -> str:

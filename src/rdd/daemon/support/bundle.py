@@ -60,7 +60,7 @@ class Bundle:
 
     def write(self, path: Path) -> None:
         """Write the bundle, readable by its owner only. Raises OSError."""
-        unfinished = path.with_name(f".{path.name}.partial")
+        unfinished = path.parent / f".{path.name}.partial"
         try:
             descriptor = open_new(unfinished)
             with (

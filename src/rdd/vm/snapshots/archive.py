@@ -57,7 +57,7 @@ def write(directory: Path, manifest: Manifest, target: Path, *, report: Report) 
     Raises HostError, also if the target exists; nothing incomplete gets its name.
     """
     kind = "zstd" if shutil.which("zstd") else "gzip"
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    partial = target.parent / f".{target.name}.{os.getpid()}.partial"
     try:
         with _reported(f'write "{target}"'):
             if target.exists():

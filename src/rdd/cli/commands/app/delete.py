@@ -7,10 +7,10 @@ Keeps the control plane; `rdd service delete` removes that.
 import time
 
 from rdd.api import names
-from rdd.cli.commands.app.machine import goes, set_skip_trash
+from rdd.cli.commands.app.machine import existing_app, goes, has_app, set_skip_trash
 from rdd.cli.commands.app.object import APP, APPS
 from rdd.cli.framework.confirm import confirm
-from rdd.cli.framework.connection import conditions_of, connected, follow, get_or_none
+from rdd.cli.framework.connection import conditions_of, connected, follow
 from rdd.cli.framework.errors import TIMED_OUT, CommandError
 from rdd.cli.framework.outputs import is_json
 from rdd.cli.framework.progress import shown
@@ -21,11 +21,11 @@ _KEPT = "the settings and the machine"
 
 def run(call: Call) -> int:
     as_json = is_json(call)
+    if not has_app(call):
+        call.log.info("App does not exist; nothing to delete")
+        return 0
     with connected(call) as connection:
-        app = get_or_none(connection, APP)
-        if app is None:
-            call.log.info("App does not exist; nothing to delete")
-            return 0
+        app = existing_app(connection)
         confirm(call, goes(call, connection, "the App with its settings and its machine", _KEPT))
         with shown(call) as progress:
             progress.phase("deleting")

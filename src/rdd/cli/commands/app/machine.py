@@ -13,8 +13,9 @@ from rdd.api import names
 from rdd.api.types import Object
 from rdd.cli.commands.app.object import APP, APPS
 from rdd.cli.commands.boot import boot_steps
-from rdd.cli.framework.connection import conditions_of, follow, get_or_none
+from rdd.cli.framework.connection import conditions_of, connected, follow, get_or_none
 from rdd.cli.framework.errors import TIMED_OUT, CommandError
+from rdd.cli.framework.existing import is_named, missing_instance
 from rdd.cli.framework.progress import Progress
 from rdd.cli.framework.types import Call
 
@@ -25,6 +26,19 @@ if TYPE_CHECKING:
 def machines_path(app: Object) -> str:
     namespace = (app.get("spec") or {}).get("namespace") or names.DEFAULT_NAMESPACE
     return f"{names.LIMA_API}/namespaces/{namespace}/limavms"
+
+
+def has_app(call: Call) -> bool:
+    """Return whether the App exists, without creating an instance for the answer.
+
+    Raises CommandError for an instance that the user named and that does not exist.
+    """
+    if problem := missing_instance(call):
+        if is_named(call):
+            raise CommandError(problem)
+        return False
+    with connected(call) as connection:
+        return get_or_none(connection, APP) is not None
 
 
 def existing_app(connection: "Connection") -> Object:

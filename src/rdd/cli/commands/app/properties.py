@@ -14,6 +14,7 @@ from rdd.base.gotext import parse_bool, quote
 from rdd.cli.commands.app.values import is_structured, structured
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.suggestions import did_you_mean
+from rdd.cli.framework.wrapping import columns
 
 Schema = Mapping[str, Any]
 
@@ -168,32 +169,11 @@ def _zero(schema: Schema) -> Any:
 
 def describe(schema: Schema, width: int) -> str:
     """Return the table of all properties, wrapped to a width."""
-    import textwrap
-
     rows = [
-        (path, _kind(child), _first_sentence(child.get("description", "")))
+        (path, _kind(child), _first_sentence(child.get("description", "")) or "-")
         for path, child in sorted(leaves(schema))
     ]
-    left = max(len(path) for path, _, _ in rows)
-    middle = max(len(kind) for _, kind, _ in rows)
-    indent = " " * (left + middle + 6)
-    is_narrow = width < len(indent) + 20
-    if is_narrow:  # the text below the name
-        indent = " " * 6
-    lines = ["Available properties:"]
-    for path, kind, text in rows:
-        start = f"  {path:<{left}}  {kind:<{middle}}  "
-        if is_narrow:
-            lines.append(f"  {path}  {kind}")
-            start = indent
-        lines += textwrap.wrap(
-            text or "-",
-            max(width, len(indent) + 20),
-            initial_indent=start,
-            subsequent_indent=indent,
-            break_on_hyphens=False,
-        )
-    return "\n".join(lines)
+    return "\n".join(["Available properties:", *columns(rows, width)])
 
 
 def _kind(schema: Schema) -> str:

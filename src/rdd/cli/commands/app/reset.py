@@ -13,7 +13,7 @@ from rdd.cli.framework.types import Call
 
 
 def run(call: Call) -> int:
-    with connected(call) as connection:
+    with connected(call, creates=False) as connection:
         app = app_vm.existing_app(connection)
         confirm(call, app_vm.goes(call, connection, "the machine of the App", "the machine"))
         with shown(call) as progress:

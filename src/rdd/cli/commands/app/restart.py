@@ -12,7 +12,7 @@ from rdd.cli.framework.types import Call
 
 
 def run(call: Call) -> int:
-    with connected(call) as connection:
+    with connected(call, creates=False) as connection:
         app = app_vm.existing_app(connection)
         is_running = bool(app["spec"].get("running"))
     if not is_running:

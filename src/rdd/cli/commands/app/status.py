@@ -15,11 +15,13 @@ from rdd.cli.commands.service.calls import service_for
 from rdd.cli.commands.service.status import server
 from rdd.cli.commands.service.status import status as service_status
 from rdd.cli.framework.connection import conditions_of, connected, get_or_none
+from rdd.cli.framework.environment import terminal_width
 from rdd.cli.framework.errors import FAILED, CommandError
 from rdd.cli.framework.existing import missing_instance
 from rdd.cli.framework.outputs import is_json
 from rdd.cli.framework.types import Call
 from rdd.cli.framework.wording import plain
+from rdd.cli.framework.wrapping import columns, filled, unbroken
 
 if TYPE_CHECKING:
     from rdd.client.blocking import Connection
@@ -43,7 +45,7 @@ def run(call: Call) -> int:
 
         call.out.write(json.dumps(found) + "\n")
     else:
-        call.out.write(render(found))
+        call.out.write(render(found, terminal_width(call.out)))
     return FAILED if _is_hung(found) else 0
 
 
@@ -232,7 +234,8 @@ def _next_step(call: Call, is_served: bool, known: KnownApp, problems: list[Obje
     return "" if is_wanted else rdd_command(call.instance, "start")
 
 
-def render(found: Object) -> str:
+def render(found: Object, width: int = 0) -> str:
+    """Return the screen as text that fits in `width` columns; 0 means no limit."""
     # Further lines of a message are the evidence of a problem.
     rows = [
         (_LABELS[p["name"]], p["state"], plain(p["detail"].partition("\n")[0]))
@@ -242,16 +245,22 @@ def render(found: Object) -> str:
         rows.append(
             ("Ports" if i == 0 else "", port["host"], f"{port['container']} {port['port']}")
         )
-    left = max(len(label) for label, _, _ in rows)
-    middle = max(len(state) for _, state, _ in rows)
-    lines = [f"{a:<{left}}  {b:<{middle}}  {c}".rstrip() for a, b, c in rows]
+    lines = columns(rows, width, margin="")
     if found["problems"]:
-        lines += ["", "Problems:"]
-        for problem in found["problems"]:
-            lines.append(f"  {problem['name']}: {plain(problem['message'])}")
-            lines += [f"    {plain(line)}" for line in problem.get("evidence") or []]
-            if problem["nextStep"]:
-                lines.append(f"    next step: {problem['nextStep']}")
+        lines += ["", "Problems:", *(x for p in found["problems"] for x in _described(p, width))]
     elif found.get("nextStep"):
-        lines += ["", f"Next step: {found['nextStep']}"]
+        lines += ["", *filled(f"Next step: {unbroken(found['nextStep'])}", width)]
     return "\n".join(lines) + "\n"
+
+
+def _described(problem: Object, width: int) -> list[str]:
+    indent = "    "
+    lines = filled(
+        f"{problem['name']}: {plain(problem['message'])}", width, start="  ", indent=indent
+    )
+    for text in problem.get("evidence") or []:
+        lines += filled(plain(text), width, start=indent, indent=indent + "  ")
+    if problem["nextStep"]:
+        step = f"next step: {unbroken(problem['nextStep'])}"
+        lines += filled(step, width, start=indent, indent=indent)
+    return lines

@@ -27,9 +27,6 @@ def run(call: Call) -> int:
         found = [*map(_object, entries), *map(_release_object, releases)]
         call.out.write(json.dumps(found) + "\n")
         return 0
-    if not entries and not releases:
-        call.log.info("the cache is empty")
-        return 0
     write_table(call, [_HEADERS, *map(_row, entries), *map(_release_row, releases)])
     return 0
 

@@ -7,8 +7,10 @@ overwrite files, creates the volume, which it removes if it fails.
 """
 
 import asyncio
+import lzma
 import os
 import tarfile
+import zlib
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
@@ -62,7 +64,7 @@ def _check_engine(call: Call) -> None:
 async def _back_up(call: Call, volume: str, path: Path, progress: Progress) -> None:
     from rdd.engine import Docker, files
 
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    partial = path.parent / f".{path.name}.{os.getpid()}.partial"
     try:
         async with (
             Docker(call.instance.docker_socket) as docker,
@@ -112,11 +114,11 @@ async def _restore(call: Call, volume: str, path: Path, progress: Progress) -> N
 
 
 async def _pieces(file: IO[bytes], progress: Progress) -> AsyncIterator[bytes]:
-    size = 0
+    size, total = 0, os.fstat(file.fileno()).st_size
     while piece := await asyncio.to_thread(file.read, _PIECE_BYTES):
         yield piece
         size += len(piece)
-        progress.detail(binary(size))
+        progress.detail(f"{100 * size // max(total, size)} %, {binary(size)} of {binary(total)}")
 
 
 def _check_archive(path: Path) -> None:
@@ -135,7 +137,9 @@ def _check_archive(path: Path) -> None:
             file.seek(archive.offset)
             if not file.read(tarfile.BLOCKSIZE):
                 raise tarfile.ReadError("unexpected end of data")
-    except (tarfile.TarError, EOFError, OSError) as error:
-        raise CommandError(
-            f"{quote(str(path))} is no complete tar archive: {error}; nothing was changed"
-        ) from error
+    except (tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+        if isinstance(error, OSError) and error.errno:
+            what = f"failed to read {quote(str(path))}: {error.strerror}"
+        else:
+            what = f"{quote(str(path))} is no complete tar archive: {error}"
+        raise CommandError(f"{what}; nothing was changed") from error

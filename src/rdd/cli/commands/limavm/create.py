@@ -15,7 +15,7 @@ from rdd.api import names
 from rdd.api.types import Object
 from rdd.base.gotext import quote
 from rdd.cli.commands.limavm import object as limavm
-from rdd.cli.framework.connection import get_or_none
+from rdd.cli.framework.connection import get_or_none, segment
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.progress import shown
 from rdd.cli.framework.types import Call
@@ -69,7 +69,7 @@ def _file(connection: "Connection", namespace: str, template: str) -> Path | Non
         return path
     if not path.is_file():
         return None
-    if get_or_none(connection, f"{config_maps(namespace)}/{template}") is None:
+    if get_or_none(connection, f"{config_maps(namespace)}/{segment(template)}") is None:
         return path
     raise CommandError(
         f"{quote(template)} is a file and also a ConfigMap in namespace {quote(namespace)}; "
@@ -108,7 +108,7 @@ def _source(
         if not is_needed:
             call.log.warning("Cleaning up created ConfigMap")
             options = {"preconditions": {"uid": made["metadata"]["uid"]}}
-            connection.request("DELETE", f"{config_maps(namespace)}/{name}", body=options)
+            connection.request("DELETE", f"{config_maps(namespace)}/{segment(name)}", body=options)
 
 
 def own(connection: "Connection", vm: Object, source: Object) -> None:
@@ -133,4 +133,4 @@ def own(connection: "Connection", vm: Object, source: Object) -> None:
 
 
 def config_maps(namespace: str) -> str:
-    return f"/api/v1/namespaces/{namespace}/configmaps"
+    return f"/api/v1/namespaces/{segment(namespace)}/configmaps"

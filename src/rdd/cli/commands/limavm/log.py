@@ -12,11 +12,15 @@ def run(call: Call) -> int:
 
     (name,) = call.args
     try:
-        directory = LimaHome(call.instance.lima_home).directory(name)
+        home = LimaHome(call.instance.lima_home)
+        directory = home.directory(name)
     except InvalidName as error:
         raise CommandError(str(error)) from None
     if not directory.exists():
-        raise CommandError(f"instance {quote(name)} does not exist in {call.instance.lima_home}")
+        from rdd.cli.framework.suggestions import did_you_mean
+
+        hint = did_you_mean(name, home.names()) or "`rdd limavm list` lists all"
+        raise CommandError(f"virtual machine {quote(name)} has no directory; {hint}")
     path = directory.ha_stdout if call.flags.truth("stdout") else directory.ha_stderr
     print_log(call, path, follow=call.flags.truth("follow"))
     return 0

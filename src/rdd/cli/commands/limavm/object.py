@@ -14,7 +14,7 @@ from rdd.api import names
 from rdd.api.types import Object
 from rdd.base.gotext import quote
 from rdd.cli.commands.boot import boot_steps, report_download
-from rdd.cli.framework.connection import conditions_of, connected, follow
+from rdd.cli.framework.connection import conditions_of, connected, follow, segment
 from rdd.cli.framework.errors import FAILED, REJECTED, TIMED_OUT, CommandError
 from rdd.cli.framework.progress import Progress, shown
 from rdd.cli.framework.suggestions import did_you_mean
@@ -50,7 +50,7 @@ def _is_unserved(cause: BaseException | None) -> bool:
 
 
 def collection_of(namespace: str) -> str:
-    return f"{names.LIMA_API}/namespaces/{namespace}/limavms"
+    return f"{names.LIMA_API}/namespaces/{segment(namespace)}/limavms"
 
 
 def path_of(vm: Object) -> str:

@@ -23,9 +23,6 @@ def run(call: Call) -> int:
     if as_json:
         call.out.write(json.dumps([_record(obj) for obj in found]) + "\n")
         return 0
-    if not found:
-        call.log.info("there are no snapshots")
-        return 0
     write_table(call, [_HEADERS, *map(_row, found)])
     return 0
 

@@ -23,9 +23,12 @@ COLLECTION = f"{names.RDD_API}/snapshots"
 
 
 @contextlib.contextmanager
-def connection_for(call: Call) -> Iterator["Connection"]:
-    """Connect to the control plane, which must run the snapshot controller."""
-    with connected(call) as connection:
+def connection_for(call: Call, *, creates: bool = False) -> Iterator["Connection"]:
+    """Connect to the control plane, which must run the snapshot controller.
+
+    An instance that does not exist has no snapshots: it is an error, except for an import.
+    """
+    with connected(call, creates=creates) as connection:
         if get_or_none(connection, COLLECTION) is None:
             raise CommandError(
                 "the control plane does not serve Snapshots: start it with the snapshot controller "
@@ -75,10 +78,10 @@ def body_of(name: str, scope: Object, description: str, content: str = "") -> Ob
 
 def find(connection: "Connection", name: str) -> Object:
     """Return a Snapshot. Raises CommandError."""
-    found = get_or_none(connection, f"{COLLECTION}/{name}")
+    listed = {obj["metadata"]["name"]: obj for obj in connection.get(COLLECTION).get("items") or ()}
+    found: Object | None = listed.get(name)
     if found is None:
-        listed = connection.get(COLLECTION).get("items") or ()
-        hint = did_you_mean(name, [obj["metadata"]["name"] for obj in listed])
+        hint = did_you_mean(name, listed)
         raise CommandError(
             f"there is no snapshot {quote(name)}; {hint or '`rdd snapshot ls` lists all'}"
         )

@@ -86,7 +86,7 @@ def _import(call: Call) -> int:
     store = snapshots.store_of(call)
     if store.path_of(name) is not None:
         raise SnapshotExists(f'there is a snapshot "{name}" already; --name gives it another one')
-    with snapshots.connection_for(call) as connection, shown(call) as progress:
+    with snapshots.connection_for(call, creates=True) as connection, shown(call) as progress:
         progress.phase("importing")
         found = _unpack(call, archive, store, name)
         manifest = found.manifest

@@ -14,7 +14,7 @@ import { t } from "./texts.ts";
 import { Button, Command, Empty, Progress, Spinner } from "./ui/controls.tsx";
 import { Dialogs } from "./ui/dialog.tsx";
 import { useList, useNow } from "./ui/hooks.ts";
-import { Icon, type IconName } from "./ui/icons.tsx";
+import { Icon, Logo, type IconName } from "./ui/icons.tsx";
 import { Menus } from "./ui/menu.tsx";
 import { Help, Palette } from "./ui/palette.tsx";
 import { paletteOpen } from "./ui/keyboard.ts";
@@ -93,7 +93,7 @@ function SideBar({ current, onChosen }: { current: string; onChosen: () => void 
   const failed = isServed(resources.diagnostics) ? <Failed /> : null;
   return (
     <nav class="side" aria-label={t.navigation}>
-      <div class="brand"><img src="/icon.svg" alt="" width="22" height="22" /><b>{t.product}</b><span>{session.value?.instance}</span></div>
+      <div class="brand"><Logo size={22} /><b>{t.product}</b><span>{session.value?.instance}</span></div>
       {SCREENS.filter((each) => each.present()).map(({ id, icon }) => (
         <a key={id} href={link(id)} onClick={onChosen} aria-current={id === current ? "page" : undefined}>
           <Icon name={icon} />
@@ -153,7 +153,7 @@ function Refused() {
   const outdated = connection.value === "outdated";
   return (
     <main class="refused">
-      <img src="/icon.svg" alt="" width="48" height="48" />
+      <Logo size={48} />
       <h1>{outdated ? t.connection.outdatedTitle : t.connection.loggedOutTitle}</h1>
       <p>{outdated ? t.connection.outdated : t.connection.loggedOut}</p>
       {outdated ? <Button kind="primary" onClick={() => location.reload()}>{t.connection.reload}</Button> : <Command text="rdd dashboard" />}

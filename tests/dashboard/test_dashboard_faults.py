@@ -204,6 +204,8 @@ def test_killed_daemon_leaves_a_stale_page_that_recovers(page: Tab, world: Deskt
         page.click(".banner button", "Retry now")
         world.service.until(lambda: len(seen) > 0)
         page.until("document.querySelector('.banner')?.innerText.includes('another program')")
+        page.go("networks")  # a part of the page that is not loaded yet
+        page.shows("Networks", "another program")
         statuses[0] = 401  # the daemon of another user does not know the session
         page.click(".banner button", "Retry now")
         page.shows("This browser is not logged in")
@@ -216,6 +218,8 @@ def test_killed_daemon_leaves_a_stale_page_that_recovers(page: Tab, world: Deskt
     world.docker("stop", "-t", "0", id_)
     world.service.rdd("service", "start")
     world.connected(page)
+    page.shows("bridge")  # of the screen that waited
+    page.go("containers")
     page.hides("Connection lost")
     page.shows("survivor", "exited")
     # as if another version of the daemon had started

@@ -33,6 +33,17 @@ export const lostAt = signal<number | undefined>(undefined);
 export const retryAt = signal<number | undefined>(undefined);
 export const lastProblem = signal("");
 
+/** Wait until the page is connected to a daemon that has proved itself. */
+export function online(): Promise<void> {
+  return new Promise((resolve) => {
+    const stop = connection.subscribe((state) => {
+      if (state !== "online") return;
+      resolve();
+      queueMicrotask(() => stop());
+    });
+  });
+}
+
 const HIDDEN_MS = 60_000;
 const FIRST_DELAY = 250;
 const LAST_DELAY = 10_000;

@@ -54,3 +54,14 @@ export function Icon({ name }: { name: IconName }) {
     </svg>
   );
 }
+
+/** The logo of the product: part of the page, because an image would be requested again. */
+export function Logo({ size }: { size: number }) {
+  return (
+    <svg viewBox="0 0 32 32" width={size} height={size} aria-hidden="true" focusable="false">
+      <rect x="2" y="2" width="28" height="28" rx="7" fill="#2f6feb" />
+      <path d="M9 22V10h6a4 4 0 0 1 1.6 7.7L19 22M9 18h6" fill="none" stroke="#fff" stroke-width="2.6" stroke-linecap="round" stroke-linejoin="round" />
+      <circle cx="23" cy="11" r="2.4" fill="#7ee2a8" />
+    </svg>
+  );
+}

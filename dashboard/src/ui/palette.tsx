@@ -6,6 +6,7 @@ import { Dialog } from "./dialog.tsx";
 import { Icon, type IconName } from "./icons.tsx";
 import { useList } from "./hooks.ts";
 import { helpOpen, paletteOpen } from "./keyboard.ts";
+import { part } from "./lazy.tsx";
 import { report } from "./toasts.tsx";
 import { act, setRunning } from "../api/requests.ts";
 import { download, resources } from "../api/kube.ts";
@@ -47,8 +48,8 @@ function entriesOf(screens: readonly { id: ScreenId; icon: IconName }[]): Entry[
 
 function engineEntries(): Entry[] {
   const entries: Entry[] = [{ title: t.containers.create, icon: "plus", run: () => openCreate() }];
-  entries.push({ title: t.images.pullTitle, icon: "download", run: async () => (await import("../screens/images.tsx")).openPull() });
-  if (isServed(resources.imageBuilds)) entries.push({ title: t.images.buildTitle, icon: "layers", run: async () => (await import("../screens/images.tsx")).openBuild() });
+  entries.push({ title: t.images.pullTitle, icon: "download", run: async () => (await part(() => import("../screens/images.tsx"))).openPull() });
+  if (isServed(resources.imageBuilds)) entries.push({ title: t.images.buildTitle, icon: "layers", run: async () => (await part(() => import("../screens/images.tsx"))).openBuild() });
   return entries;
 }
 

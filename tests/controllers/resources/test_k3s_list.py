@@ -17,6 +17,7 @@ from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS
 from rdd.controllers.app.app import app
 from rdd.controllers.app.k3s_versions import k3s_versions
+from rdd.controllers.app.version_monitors import lists_of_tools
 from rdd.controllers.resources.controller import urlmonitor
 from rdd.kinds.urlmonitor import URLMonitor
 from rdd.runtime import resource_of
@@ -63,8 +64,19 @@ async def test_list_is_fetched_with_consent_only_and_its_releases_can_be_chosen(
             changed = await patched(world, {"kubernetes": {"version": version}})
             assert changed["spec"]["kubernetes"]["version"] == "1.99.1+k3s2"
 
+        # The lists of tools are monitored, too; a monitor that is deleted is created again.
+        names = ("k3s-versions", *lists_of_tools())
+        for name in names:
+            await eventually(world, MONITORS, name, lambda obj: obj["status"].get("localPath"))
+        await world.client.delete(MONITORS, "helm-versions")
+        await eventually(world, MONITORS, "helm-versions", lambda obj: obj)
+
         await patched(world, {"downloads": {"automatic": None}})
-        await eventually(world, MONITORS, "k3s-versions", lambda obj: obj["spec"].get("suspended"))
+        for name in names:
+            await eventually(world, MONITORS, name, lambda obj: obj["spec"].get("suspended"))
         found = await world.client.get(CONFIG_MAPS, "k3s-versions", namespace="default")
         assert "1.99.1" in found["data"]["versions"]
-    assert origin.paths == ["/update.k3s.io/v1-release/channels"]
+    lists_read = {
+        f"/{url.partition('://')[2].partition('?')[0]}" for url in lists_of_tools().values()
+    }
+    assert set(origin.paths) == {"/update.k3s.io/v1-release/channels", *lists_read}

@@ -123,6 +123,28 @@ def test_digest_of_the_user_replaces_signed_checksums(world: World, publishers: 
     assert Toolbox(world.instance.tools_dir).current("nerdctl") == "2.2.1"
 
 
+def test_newest_version_is_that_of_the_monitored_list(world: World, publishers: Publishers) -> None:
+    mirror, version = publishers.mirror, "3.99.1"
+    file = file_of("helm", version)
+    mirror.publish(file.key_url, publishers.key.public.encode())
+    publishers.publish(file, "hello", publishers.key)
+    mirror.publish(Catalogue.shipped().tool("helm").releases_url, b'[{"tag_name": "v3.99.1"}]')
+    shipped = Catalogue.shipped().tool("helm").versions
+
+    def known() -> list[str]:
+        found = {one["name"]: one for one in world.rdd("tools", "ls", "-o", "json").json()}
+        return list(found["helm"]["versions"])
+
+    assert known() == list(shipped)  # without a control plane
+    world.rdd("set", "running=false", f"downloads.mirror={mirror.url}")
+    assert known() == list(shipped)
+    assert mirror.requests == []
+    world.rdd("set", "downloads.automatic=true")
+    world.until(lambda: known() == [*shipped, version])
+    world.rdd("tools", "install", "helm")
+    assert Toolbox(world.instance.tools_dir).current("helm") == version
+
+
 def test_package_has_only_what_its_publisher_signed(
     world: World, publishers: Publishers, tmp_path: Path
 ) -> None:

@@ -7,8 +7,8 @@ channel to its version, both as JSON. The controller reverts changes of both key
 other keys alone. The ConfigMap cannot be deleted while the App exists.
 
 With the consent `downloads.automatic` it creates the URLMonitor `k3s-versions` of the publisher's
-list of channels, and suspends it when the consent is withdrawn. Newer releases of the list, also of
-a monitor of that name that the user has created, are published, too.
+list of channels, and those of the lists of tools (`version_monitors`). Newer releases of the list
+of channels, also of a monitor of that name that the user has created, are published, too.
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from rdd.api.types import Object
 from rdd.client import Client
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
 from rdd.controllers.app.k3s_releases import Releases
+from rdd.controllers.app.version_monitors import ensure_monitor, lists_of_tools
 from rdd.controllers.environment import ControllerEnvironment
 from rdd.kinds.app import App
 from rdd.kinds.urlmonitor import URLMonitor
@@ -88,11 +89,14 @@ class VersionsReconciler:
         self._config_maps = context.cache.informer(CONFIG_MAPS, field_selector=_SELECTOR)
         self._namespaces = context.cache.informer(NAMESPACES)
         self._read = ("", Releases.shipped())
+        self._consent: bool | None = None
+        """The consent that the monitors of tools follow; None if they have to be looked at."""
 
     async def run(self) -> None:
         """Watch the monitor; not as a source, because its kind may not be served."""
 
         def changed(change: Change) -> None:
+            self._consent = None
             self._context.enqueue(_APP)
 
         unsubscribe = self._context.cache.informer(URLMonitor).add_handler(changed)
@@ -134,28 +138,14 @@ class VersionsReconciler:
         return Result.done()
 
     async def _monitor(self, app: App) -> URLMonitor | None:
-        """Return the monitor, created or suspended by the consent of the App."""
-        client, resource = self._context.client, resource_of(URLMonitor)
-        has_consent = app.spec.downloads.automatic
-        try:
-            found = await client.get(resource, CONFIG_MAP)
-        except errors.NotFound:
-            if not has_consent:
-                return None
-            wanted = {
-                "metadata": {"name": CONFIG_MAP, "labels": _KIND_LABELS},
-                "spec": {"url": Catalogue.shipped().tool("k3s").releases_url, "interval": "24h"},
-            }
-            try:
-                found = await client.create(resource, with_controller(wanted, app.raw))
-            except (errors.NotFound, errors.AlreadyExists):
-                return None  # the kind is not served, or it was created meanwhile
-        is_suspended = bool((found.get("spec") or {}).get("suspended"))
-        if is_controlled_by(found, app.raw) and is_suspended == has_consent:
-            found = await client.patch(
-                resource, CONFIG_MAP, {"spec": {"suspended": None if has_consent else True}}
-            )
-        return URLMonitor.of(found)
+        """Return the monitor of the list of channels; those of tools follow the consent, too."""
+        client, has_consent = self._context.client, app.spec.downloads.automatic
+        if self._consent is not has_consent:
+            for name, url in lists_of_tools().items():
+                await ensure_monitor(client, app, name, url, _KIND_LABELS)
+            self._consent = has_consent
+        url = Catalogue.shipped().tool("k3s").releases_url
+        return await ensure_monitor(client, app, CONFIG_MAP, url, _KIND_LABELS)
 
     async def _releases(self, monitor: URLMonitor | None) -> Releases:
         """Return the releases to publish; the content of the monitor is read when it changes."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from rdd.cli.commands.app.object import APP
 from rdd.cli.commands.tools.consent import require_consent
 from rdd.cli.commands.tools.plugins import offer_link
-from rdd.cli.commands.tools.selection import Wanted, catalogue_of, toolbox_of, wanted
+from rdd.cli.commands.tools.selection import Wanted, monitored_catalogue, toolbox_of, wanted
 from rdd.cli.framework.connection import connected, get_or_none
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.types import Call
@@ -17,7 +17,7 @@ def run(call: Call) -> int:
     digests = call.flags.texts("digest")
     if digests and len(call.args) > 1:
         raise CommandError("--digest needs a single tool")
-    catalogue = catalogue_of()
+    catalogue = monitored_catalogue(call)
     install(call, [wanted(catalogue, text, digests) for text in dict.fromkeys(call.args)])
     return 0
 

@@ -4,7 +4,7 @@
 import json
 
 from rdd.base.sizes import binary
-from rdd.cli.commands.tools.selection import catalogue_of, toolbox_of
+from rdd.cli.commands.tools.selection import monitored_catalogue, toolbox_of
 from rdd.cli.framework.outputs import is_json
 from rdd.cli.framework.tables import write_table
 from rdd.cli.framework.types import Call
@@ -16,7 +16,7 @@ def run(call: Call) -> int:
     as_json = is_json(call)
     toolbox = toolbox_of(call)
     objects, rows = [], []
-    for name, tool in sorted(catalogue_of().tools.items()):
+    for name, tool in sorted(monitored_catalogue(call).tools.items()):
         versions = toolbox.installed(name)
         size = sum(one.size_bytes for one in versions)
         objects.append(

@@ -89,11 +89,11 @@ def _read(client: socket.socket) -> None:
 def _switches(machine: Machine) -> dict[str, dict[str, float]]:
     """Return voluntary context switches and CPU time per second of agent and engine."""
     pids = {"agent": machine.agent_pid, "dockerd": machine.engine_pid()}
-    before = {name: _counters(pid) for name, pid in pids.items()}
+    before = {name: counters(pid) for name, pid in pids.items()}
     time.sleep(_WINDOW_S)
     found = {}
     for name, pid in pids.items():
-        switches, cpu_s = _counters(pid)
+        switches, cpu_s = counters(pid)
         found[name] = {
             "switches_per_s": round((switches - before[name][0]) / _WINDOW_S, 2),
             "cpu_percent": round((cpu_s - before[name][1]) / _WINDOW_S * 100, 2),
@@ -101,7 +101,8 @@ def _switches(machine: Machine) -> dict[str, dict[str, float]]:
     return found
 
 
-def _counters(pid: int) -> tuple[int, float]:
+def counters(pid: int) -> tuple[int, float]:
+    """Return context switches and CPU seconds of all threads of a process."""
     switches, ticks = 0, 0
     for task in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{task}/status") as status:

@@ -16,6 +16,7 @@ the reason, which is shown to users.
 """
 
 import contextlib
+import errno
 import os
 import re
 import shutil
@@ -34,6 +35,7 @@ PERIOD_US: Final = 100_000
 ROOT: Final = Path("/sys/fs/cgroup")
 NEEDED: Final = ("cpu", "memory")
 _MOUNTS = Path("/proc/self/mountinfo")
+_SWAPS = Path("/proc/swaps")
 _USERS = "user.slice/user-{uid}.slice/user@{uid}.service"
 _ENTER_CHILD = (
     f'group={ROOT}$(sed -n s/^0:://p /proc/self/cgroup)/engine; mkdir "$group"; '
@@ -287,6 +289,67 @@ def _freezing_hierarchy(layout: Layout) -> Hierarchy | None:
         if not found.is_v2 and "freezer" in found.controllers:
             return found
     return version_2
+
+
+class Cache:
+    """The page cache of a group and of those below it. Blocking; all methods raise HostError."""
+
+    def __init__(self, layout: Layout, name: str) -> None:
+        self._is_v1 = layout.mode == "v1"
+        self._directory: Path | None = None
+        if layout.mode in ("v1", "v2"):
+            self._directory = layout.controller("memory").path / name.strip("/")
+
+    def reclaim(self) -> int:
+        """Evict what is in the cache and on disk as well; return about how much that was.
+
+        Memory of processes stays, also on a host with swap. Version 1 cannot select the
+        cache: with swap, nothing is reclaimed there.
+        """
+        if self._directory is None or not self._directory.exists():
+            return 0
+        before = self._evictable
+        if self._is_v1:
+            if _has_swap():
+                return 0
+            _write(self._directory / "memory.force_empty", "0")
+        elif not self._reclaim_v2(before):
+            return 0
+        return max(0, before - self._evictable)
+
+    def _reclaim_v2(self, count: int) -> bool:
+        """Return whether this kernel can do it (since Linux 5.19)."""
+        control = self._directory / "memory.reclaim" if self._directory is not None else None
+        if control is None or not control.exists() or not count:
+            return False
+        for text in (f"{count} swappiness=0", str(count)):  # the former since Linux 6.9
+            try:
+                control.write_text(text)
+                return True
+            except OSError as error:
+                if error.errno == errno.EAGAIN:  # a part of it is in use
+                    return True
+                if error.errno != errno.EINVAL:
+                    raise HostError.from_os(f'write "{text}" to "{control}"', error) from error
+            if _has_swap():
+                return False
+        return False
+
+    @property
+    def _evictable(self) -> int:
+        assert self._directory is not None
+        words = _words(self._directory / "memory.stat")
+        found = dict(zip(words[::2], words[1::2], strict=False))
+        prefix = "total_" if self._is_v1 else ""
+        names = (f"{prefix}inactive_file", f"{prefix}active_file")
+        return sum(int(found.get(name, 0)) for name in names)
+
+
+def _has_swap() -> bool:
+    try:
+        return len(_SWAPS.read_text().splitlines()) > 1
+    except OSError:
+        return False
 
 
 def container_groups(layout: Layout, name: str, controller: str) -> Iterator[tuple[str, Path]]:

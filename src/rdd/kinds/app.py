@@ -208,7 +208,8 @@ class AppStatus(Struct):
         "and Settled for all of it. RestartPending exists while changes need a restart, "
         "DiskPressure while disk space is short. "
         "Paused exists while spec.idle has an action, "
-        "ClockSynchronized while a guest runs whose clock is compared.",
+        "ClockSynchronized while a guest runs whose clock is compared, "
+        "MemoryReclaimed while a guest runs whose memory is measured.",
         default=UNSET,
         schema=BY_TYPE,
     )

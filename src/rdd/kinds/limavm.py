@@ -9,6 +9,7 @@ from rdd.kinds import constraints
 from rdd.kinds.conditions import BY_TYPE, Condition, condition_path
 from rdd.kinds.kind import Column, Kind
 from rdd.kinds.parts.failure import Failure
+from rdd.kinds.parts.guest_memory import GuestMemory
 from rdd.kinds.parts.idle import Idle
 from rdd.kinds.parts.resource_limits import ResourceLimits
 from rdd.kinds.struct import UNSET, Struct, field
@@ -52,7 +53,8 @@ class LimaVMStatus(Struct):
         "The state of the virtual machine: Created, Running, "
         "and Degraded while a part of it does not work. "
         "Paused exists while spec.idle has an action, "
-        "ClockSynchronized while a guest runs whose clock is compared.",
+        "ClockSynchronized while a guest runs whose clock is compared, "
+        "MemoryReclaimed while a guest runs whose memory is measured.",
         default=UNSET,
         schema=BY_TYPE,
     )
@@ -78,6 +80,10 @@ class LimaVMStatus(Struct):
     )
     resource_limits: ResourceLimits | None = field(
         "The limits of everything that a machine of the type host runs, while it runs.",
+        default=None,
+    )
+    guest_memory: GuestMemory | None = field(
+        "What a guest uses and what it costs, when it was last different by more than a tenth.",
         default=None,
     )
     failure: Failure | None = field(

@@ -101,6 +101,26 @@ def test_pauses_an_idle_machine_and_wakes_it_with_a_request(machine: Machine) ->
     assert not machine.directory.paused.exists() or is_paused(machine)
 
 
+def test_pause_gives_back_the_page_cache(machine: Machine) -> None:
+    layout = Layout.read(os.environ)
+    if layout.mode != "v1" or len(Path("/proc/swaps").read_text().splitlines()) > 1:
+        pytest.skip("another kind of control groups is tested in a guest")
+    stat = layout.controller("memory").path / machine.paths.cgroup.strip("/") / "memory.stat"
+
+    def cache_mib() -> int:
+        found = dict(line.split() for line in stat.read_text().splitlines())
+        return (int(found["total_inactive_file"]) + int(found["total_active_file"])) >> 20
+
+    write = "dd if=/dev/zero of=/f bs=1M count=64 2>/dev/null; sync; exec sleep 1000"
+    machine.docker("run", "-d", IMAGE, "sh", "-c", write)
+    eventually(lambda: cache_mib() >= 64, "the page cache")
+    configure(machine, QUICK)
+    wait_paused(machine)
+    eventually(lambda: cache_mib() < 32, "the memory")
+    assert is_paused(machine)
+    assert machine.docker("ps", "-q")
+
+
 def test_quiet_streams_stay_open_and_wake_only_for_what_the_client_sends(machine: Machine) -> None:
     command = ["docker", "-H", f"unix://{machine.docker_socket}"]
     configure(machine, QUICK)

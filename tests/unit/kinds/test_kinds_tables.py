@@ -91,6 +91,12 @@ LIMITS: Table = {
     "status.resourceLimits.message": "string",
 }
 
+GUEST_MEMORY: Table = {
+    "status.guestMemory": "object",
+    "status.guestMemory.used": "quantity",
+    "status.guestMemory.host": "quantity",
+}
+
 IDLE: Table = {
     "spec.idle": "object",
     "spec.idle.action": 'string ="none" <none pause suspend stop>',
@@ -192,6 +198,7 @@ TABLES: dict[type[Kind], Table] = {
         "status.restartCount": "integer/int32",
         "status.heldBy": "string",
         **LIMITS,
+        **GUEST_MEMORY,
         **FAILURE,
         "status.unavailablePorts": "[]integer",
         **conditions(),

@@ -96,6 +96,7 @@ class HostAgent:
         errors: list[Problem] = []
         if not machine.done():
             request = self._request.result()
+            self._idle.keeps_suspended = request is StopRequest.DETACH
             machine.cancel()
             await asyncio.wait({machine})
             if request is StopRequest.DETACH:

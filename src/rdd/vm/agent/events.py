@@ -7,7 +7,8 @@ end `exiting`. Members that are false or empty are left out. `portForward` and r
 `requirement` describe a single occurrence and are in one event only; rdd's own `problems` has
 the errors with a typed reason (`rdd.vm.problem`), `limits` those of a machine without a
 virtual machine (`rdd.vm.resource_limits`), `idle` the state of idle detection
-(`rdd.vm.idle.report`), and `clock` how far a guest's clock is off (`rdd.vm.clock_report`).
+(`rdd.vm.idle.report`), `clock` how far a guest's clock is off (`rdd.vm.clock_report`), and
+`memory` what a guest uses (`rdd.vm.memory_report`).
 
 Each line is written with one unbuffered call: readers of the file see whole lines, even of an
 agent that is killed. A full disk must not end an agent whose machine works: log lines are then
@@ -25,6 +26,7 @@ from typing import Any, Literal
 from rdd.vm.clock_report import ClockReport
 from rdd.vm.forwarding.forwarder import PortEvent
 from rdd.vm.idle.report import IdleReport
+from rdd.vm.memory_report import MemoryReport
 from rdd.vm.problem import Problem
 from rdd.vm.resource_limits import ResourceLimits
 
@@ -75,6 +77,7 @@ class EventStream:
         self._limits: ResourceLimits | None = None
         self._idle: IdleReport | None = None
         self._clock: ClockReport | None = None
+        self._memory: MemoryReport | None = None
         self._pending = b""
         self._retry: asyncio.TimerHandle | None = None
 
@@ -94,6 +97,7 @@ class EventStream:
                 "limits": self._limits.to_data() if self._limits is not None else {},
                 "idle": self._idle.to_data() if self._idle is not None else {},
                 "clock": self._clock.to_data() if self._clock is not None else {},
+                "memory": self._memory.to_data() if self._memory is not None else {},
                 "sshLocalPort": self._ssh_local_port,
             }
         )
@@ -123,6 +127,12 @@ class EventStream:
     def clock(self, report: ClockReport) -> None:
         """Report how far the clock of the guest is off."""
         self._clock = report
+        if self._is_running:
+            self._emit()
+
+    def memory(self, report: MemoryReport) -> None:
+        """Report the memory of the guest."""
+        self._memory = report
         if self._is_running:
             self._emit()
 

@@ -69,6 +69,7 @@ async def _run(
             degrade=lambda message: events.degraded(Problem(message)),
             limited=events.limited,
             clock=events.clock,
+            memory=events.memory,
             debug=options.debug,
         )
         name = directory.driver or template.vm_type

@@ -7,9 +7,9 @@ command line, where no agent runs: it probes whether the driver works on this ho
 new machines, opens shells and cleans up after a dead driver. `catalog.provider` returns it.
 
 Every method of `Driver` and `DriverProvider` is mandatory. Optional capabilities are small
-protocols of their own (`Suspendable`, `HasPausing`, `PublishesPorts`, `HasLiveness`, `AgentDriven`,
-`ExternalAgent`, `HasStorage`, `KubernetesSupport`, `LimitsSupport`); callers detect them with
-`isinstance`.
+protocols of their own (`Suspendable`, `PublishesPorts`, `HasLiveness`, `AgentDriven`,
+`ExternalAgent`, `HasStorage`, `KubernetesSupport`, `LimitsSupport`, and those of `pausing`);
+callers detect them with `isinstance`.
 
 A driver outlives its agent: the process it spawns has a session of its own, and its
 identity is on disk (`<driver>.pid`, `<driver>.identity`). `adopt` attaches to such a process.
@@ -33,10 +33,8 @@ from rdd.vm.problem import ADDRESS_IN_USE
 if TYPE_CHECKING:
     from rdd.fetch.network import Network
     from rdd.vm.clock_report import ClockReport
-    from rdd.vm.idle.activity import Activity
-    from rdd.vm.idle.load import Loads
-    from rdd.vm.idle.settings import IdleAction
     from rdd.vm.instance_dir import InstanceDirectory
+    from rdd.vm.memory_report import MemoryReport
     from rdd.vm.resource_limits import ResourceLimits
     from rdd.vm.template.model import Template
 
@@ -308,47 +306,6 @@ class Suspendable(Protocol):
         """
 
 
-class Pausable(Protocol):
-    """Observes the clients of a machine, and can pause it."""
-
-    def idle_problem(self, action: "IdleAction") -> str:
-        """Return why idle detection or `action` is impossible here; empty if it is possible."""
-
-    def suspend_problem(self) -> str:
-        """Return why an idle machine cannot be suspended; empty if it can."""
-
-    async def observe(self, activity: "Activity", *, is_needed: bool) -> None:
-        """Record what clients do. Raises HostError.
-
-        Called before any forward is opened, and whenever `is_needed` changes: without it, an
-        observation that costs something may be left out.
-        """
-
-    async def loads(self) -> "Loads":
-        """Return what the running containers have used. Raises HostError."""
-
-    async def kept_awake(self) -> Sequence[str]:
-        """Return what prevents a pause besides activity and load: labels, unobserved clients.
-
-        Raises HostError.
-        """
-
-    async def pause(self) -> None:
-        """Let nothing in the machine run. Raises HostError; `resume` then follows."""
-
-    async def resume(self) -> None:
-        """Let everything run again; a no-op if it does. Raises HostError."""
-
-
-@runtime_checkable
-class HasPausing(Protocol):
-    """Capability of a `Driver`: its machines may be pausable."""
-
-    @property
-    def pausing(self) -> Pausable | str:
-        """Idle detection of the machine, or why there is none."""
-
-
 @dataclass(frozen=True, slots=True)
 class DriverContext:
     """What the agent gives to its driver."""
@@ -365,6 +322,8 @@ class DriverContext:
     """Report the limits of a machine without a virtual machine, once it is started or adopted."""
     clock: Callable[["ClockReport"], None] = lambda _: None
     """Report how far the clock of a guest is off, whenever that changes."""
+    memory: Callable[["MemoryReport"], None] = lambda _: None
+    """Report what a guest uses and this host holds, whenever that changes much."""
     debug: bool = False
 
 
@@ -427,14 +386,6 @@ class ExternalAgent(Protocol):
         self, directory: "InstanceDirectory", environment: Mapping[str, str]
     ) -> AgentCommand:
         """Return how to start that agent. Raises HostError."""
-
-
-@runtime_checkable
-class Thawable(Protocol):
-    """Capability of a provider: processes of a paused machine cannot be killed."""
-
-    def thaw(self, directory: "InstanceDirectory") -> None:
-        """Let the processes of a machine without an agent run; a no-op if they do."""
 
 
 class SnapshotInfo(TypedDict):

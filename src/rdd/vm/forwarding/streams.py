@@ -43,6 +43,11 @@ class StreamRelay:
         self._retry: asyncio.TimerHandle | None = None
         self._open: set[_Connection] = set()
 
+    @property
+    def clients(self) -> int:
+        """How many observed connections are open."""
+        return sum(connection.is_observed for connection in self._open)
+
     async def start(self) -> None:
         self._is_accepting = True
         self._listener.setblocking(False)
@@ -105,6 +110,10 @@ class _Connection:
         if observer is not None:
             observer.opened()
         self._connecting = asyncio.create_task(self._connect(client), name="relay connect")
+
+    @property
+    def is_observed(self) -> bool:
+        return self._observer is not None
 
     async def _connect(self, client: socket.socket) -> None:
         try:

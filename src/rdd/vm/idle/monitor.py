@@ -27,7 +27,8 @@ from pathlib import Path
 
 from rdd.host.errors import HostError
 from rdd.vm.agent.events import AgentLog, now
-from rdd.vm.drivers.protocol import Driver, HasPausing, Pausable
+from rdd.vm.drivers.pausing import HasPausing, Pausable
+from rdd.vm.drivers.protocol import Driver
 from rdd.vm.idle.activity import Activity, PauseState
 from rdd.vm.idle.load import busy_containers
 from rdd.vm.idle.report import IdleReport, PauseRecord
@@ -38,6 +39,7 @@ LONGEST_WINDOW_S = 10.0
 _LATE_S = 5.0
 _RESUME_ATTEMPTS = 3
 _RETRY_S = 0.1
+_INSTEAD = "it is paused instead"
 
 
 class IdleMonitor:
@@ -65,6 +67,11 @@ class IdleMonitor:
         self._changed = asyncio.Event()
         self._woken: asyncio.Future[str] | None = None
         self._is_paused = False
+        self._pausing: asyncio.Task[str] | None = None
+        self._fallback = ""
+        """Why the action in effect is not the wanted one."""
+        self.keeps_suspended = False
+        """A suspended machine is left to the next agent, not woken up."""
         self.state = PauseState()
 
     async def attach(self) -> None:
@@ -98,6 +105,7 @@ class IdleMonitor:
                 self._changed.clear()
                 settings = IdleSettings.read(self._settings_file)
                 action, problem = self._action(settings)
+                self._fallback = problem
                 if self._machine is not None:
                     await self._machine.observe(self._activity, is_needed=action != "none")
                 self._activity.last_s = asyncio.get_running_loop().time()
@@ -122,7 +130,7 @@ class IdleMonitor:
         if problem := self._machine.idle_problem(wanted):
             return "none", problem
         if wanted == "suspend" and (problem := self._machine.suspend_problem()):
-            return "pause", f"{problem}; it is paused instead"
+            return "pause", f"{problem}; {_INSTEAD}"
         return wanted, ""
 
     async def _serve(self, settings: IdleSettings, action: IdleAction) -> None:
@@ -148,7 +156,7 @@ class IdleMonitor:
             if action == "stop":
                 await self._request_stop(cause)
             else:
-                await self._pause(cause)
+                await self._pause(cause, action)
 
     # -- the decision
 
@@ -200,7 +208,7 @@ class IdleMonitor:
 
     # -- pause and wake
 
-    async def _pause(self, cause: str) -> None:
+    async def _pause(self, cause: str, action: IdleAction) -> None:
         """Pause the machine until something wakes it up."""
         assert self._machine is not None
         woken = self._expect_activity()
@@ -212,13 +220,17 @@ class IdleMonitor:
             self._set(
                 paused_since=since, cause=cause, awake_because="", woken_at="", has_failed=False
             )
-            await asyncio.shield(asyncio.ensure_future(self._machine.pause()))
+            self._pausing = asyncio.create_task(self._machine.pause(action), name="pause")
+            problem = await asyncio.shield(self._pausing)
         except HostError as error:
             await self._resume("a failed pause")
             self._set(awake_because=f"it could not be paused: {error}", has_failed=True)
             self._activity.last_s = asyncio.get_running_loop().time()
             return
-        self._log.write("info", f"Paused the machine: {cause}")
+        is_suspended = action == "suspend" and not problem
+        text = f"{problem}; {_INSTEAD}" if problem else self._fallback
+        self._set(is_suspended=is_suspended, problem=text)
+        self._log.write("info", f"{'Suspended' if is_suspended else 'Paused'} the machine: {cause}")
         await self._resume(await woken)
 
     async def _request_stop(self, cause: str) -> None:
@@ -243,9 +255,11 @@ class IdleMonitor:
     async def _resume(self, cause: str) -> None:
         """Let a paused machine run, and report why."""
         self._activity.wake = None
-        if not self._is_paused:
+        if not self._is_paused or (self._report.is_suspended and self.keeps_suspended):
             return
         assert self._machine is not None
+        if self._pausing is not None:  # saving memory takes seconds
+            await asyncio.wait({self._pausing})
         for attempt in range(_RESUME_ATTEMPTS):
             try:
                 await self._machine.resume()
@@ -260,7 +274,13 @@ class IdleMonitor:
             PauseRecord.clear(self._record_file)
         self.state.awake.set()
         self._log.write("info", f"Woke the machine: {cause}")
-        self._set(paused_since="", cause=cause, woken_at=now("seconds"))
+        self._set(
+            paused_since="",
+            is_suspended=False,
+            cause=cause,
+            woken_at=now("seconds"),
+            problem=self._fallback,
+        )
 
     def _set(self, **changes: object) -> None:
         """Change the report, and write it if it differs."""

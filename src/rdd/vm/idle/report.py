@@ -26,6 +26,8 @@ class IdleReport:
     """Why that is not the wanted action, or why the last pause failed."""
     paused_since: str = ""
     """The time of the pause while the machine is paused."""
+    is_suspended: bool = False
+    """The memory of the paused machine is saved, and given back."""
     cause: str = ""
     """Why it is paused, or what woke it up."""
     woken_at: str = ""

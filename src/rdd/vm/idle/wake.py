@@ -5,7 +5,7 @@ from rdd.host.errors import HostError
 from rdd.vm.agent import client
 from rdd.vm.instance_dir import InstanceDirectory
 
-WAKE_S = 30.0
+WAKE_S = 90.0
 
 
 async def wake(directory: InstanceDirectory) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 from rdd.vm.clock_report import ClockReport
 from rdd.vm.idle.report import IdleReport
+from rdd.vm.memory_report import MemoryReport
 from rdd.vm.problem import Problem
 from rdd.vm.resource_limits import ResourceLimits
 
@@ -64,6 +65,8 @@ class Observation:
     """What idle detection does; None without an action."""
     clock: ClockReport | None = None
     """The clock of a guest; None for a machine that has none of its own."""
+    memory: MemoryReport | None = None
+    """The memory of a guest; None before it is measured."""
     is_agent_stopped: bool = False
     """Its agent has been stopped for a while: what else is observed is old."""
     progress: str = ""
@@ -114,6 +117,7 @@ class Observation:
                 problems=seen.problems(),
                 idle=seen.idle(),
                 clock=seen.clock(),
+                memory=seen.memory(),
                 progress="",
             )
         return result
@@ -149,6 +153,9 @@ class _Status:
 
     def clock(self) -> ClockReport | None:
         return ClockReport.from_data(self.data.get("clock"))
+
+    def memory(self) -> MemoryReport | None:
+        return MemoryReport.from_data(self.data.get("memory"))
 
     def progress(self) -> str:
         value = self.data.get("cloudInitProgress")

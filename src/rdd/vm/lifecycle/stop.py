@@ -16,7 +16,7 @@ from rdd.host.exits import wait_ended
 from rdd.host.processes import Identity, is_alive, send_signal
 from rdd.vm.agent import client
 from rdd.vm.drivers import catalog
-from rdd.vm.drivers.protocol import Thawable
+from rdd.vm.drivers.pausing import Thawable
 from rdd.vm.errors import StopFailed
 from rdd.vm.instance_dir import InstanceDirectory, InstanceStatus
 from rdd.vm.lifecycle.kill import kill_all

@@ -126,14 +126,18 @@ def _machine(machine: Object | None, conditions: dict[str, Object], kind: str) -
     status = machine.get("status") or {}
     word = {"Started": "running", "Stopped": "stopped", "Starting": "starting"}
     reason = str(running.get("reason", "unknown"))
-    detail = running.get("message", "")
+    detail = str(running.get("message", ""))
     if running.get("status") == "True":
         detail = f"started {status.get('restartCount', 0)} time(s)"
         if kind:
             detail = f"{kind}, {detail}"
+        if memory := status.get("guestMemory"):
+            uses = f"uses {memory['used']}, " if memory.get("used") else ""
+            detail = f"{detail}, memory: {uses}{memory.get('host', '0')} on this host"
         paused = conditions_of(machine).get(names.PAUSED, {})
         if paused.get("status") == "True":
-            return _part("virtualMachine", "paused", f"{detail}, {paused['message']}")
+            state = "suspended" if paused.get("reason") == "Suspended" else "paused"
+            return _part("virtualMachine", state, f"{detail}, {paused['message']}")
         if paused:
             detail = f"{detail}, {paused['message']}"
     return _part("virtualMachine", word.get(reason) or reason, detail)

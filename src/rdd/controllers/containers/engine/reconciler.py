@@ -226,6 +226,11 @@ class EngineReconciler:
         return Result.done()
 
     async def _failed(self, app: App, message: str) -> Result:
+        latest = self._apps.get(APP)
+        if latest is not None and (paused := paused_message(latest)):
+            # A suspended guest ends the connection; that may be seen before the condition.
+            await self._report(latest, "Paused", paused)
+            return Result.done()
         retry_s = self._backoff.next_s()
         self._retry_at = asyncio.get_running_loop().time() + retry_s
         await self._report(app, "ConnectFailed", message)

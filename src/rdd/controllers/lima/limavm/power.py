@@ -39,7 +39,7 @@ from rdd.vm.problem import ADDRESS_IN_USE, AGENT_HUNG, ENGINE_HUNG, GUEST_HUNG
 from rdd.vm.template import TemplateError, parse
 
 _UP = (Phase.STARTING, Phase.RUNNING)
-_OPTIONAL = {reasons.DEGRADED, reasons.PAUSED, reasons.CLOCK}
+_OPTIONAL = {reasons.DEGRADED, reasons.PAUSED, reasons.CLOCK, reasons.MEMORY}
 _AGENT_STOPPED = "the host agent does not respond: its process is stopped"
 _NOT_ALLOWED_RETRY_S = 30.0
 _ALIVE = (InstanceStatus.RUNNING, InstanceStatus.BROKEN)
@@ -204,6 +204,8 @@ class PowerControl:
                     conditions.append(paused)
                 if seen.clock is not None:
                     conditions.append(reasons.clock(seen.clock))
+                if seen.memory is not None:
+                    conditions.append(reasons.memory(seen.memory))
                 await vm_pass.write_status(
                     reasons.STARTED,
                     *conditions,
@@ -213,6 +215,7 @@ class PowerControl:
                     members={
                         "unavailablePorts": _unavailable_ports(seen),
                         "resourceLimits": _resource_limits(seen),
+                        "guestMemory": _guest_memory(seen),
                     },
                 )
                 if seen.idle is not None and seen.idle.wants_stop:
@@ -409,6 +412,19 @@ def _resource_limits(seen: Observation) -> dict[str, Any] | None:
         "message": seen.limits.message,
     }
     return {name: value for name, value in members.items() if value}
+
+
+def _guest_memory(seen: Observation) -> dict[str, Any] | None:
+    """Return the memory of a guest in the form of the status; None without a guest."""
+    if seen.memory is None:
+        return None
+    used, host = seen.memory.used_bytes, seen.memory.host_bytes
+    members = {"used": _mebibytes(used) if used else "", "host": _mebibytes(host)}
+    return {name: value for name, value in members.items() if value}
+
+
+def _mebibytes(count: int) -> str:
+    return f"{count >> 20}Mi"
 
 
 def _cause(seen: Observation) -> HostError | None:

@@ -20,10 +20,11 @@ from rdd.runtime.conditions import (
 )
 from rdd.vm.clock_report import ClockReport, offset_text
 from rdd.vm.idle.report import IdleReport
+from rdd.vm.memory_report import MemoryReport
 from rdd.vm.problem import AGENT_HUNG, ENGINE_HUNG, GUEST_HUNG
 
 CREATED, RUNNING, DEGRADED, PAUSED = "Created", "Running", "Degraded", "Paused"
-CLOCK = "ClockSynchronized"
+CLOCK, MEMORY = "ClockSynchronized", "MemoryReclaimed"
 
 REASONS: Final = ReasonTable(
     Reason(CREATED, "Unknown", "Pending", "Reconciliation in progress",
@@ -52,6 +53,8 @@ REASONS: Final = ReasonTable(
            "the host agent is stopped or its event loop is blocked; the other conditions are old"),
     Reason(PAUSED, "True", "Idle", FORWARDED,
            "nothing in the machine runs; the first byte of a client wakes it"),
+    Reason(PAUSED, "True", "Suspended", FORWARDED,
+           "the memory is saved on disk and given back; the first byte of a client wakes it"),
     Reason(PAUSED, "False", "Awake", FORWARDED,
            "the machine runs; the message has what woke it up, or what keeps it awake"),
     Reason(PAUSED, "False", "StopRequested", FORWARDED,
@@ -66,6 +69,9 @@ REASONS: Final = ReasonTable(
            "the guest's clock is off and cannot be set; retried once a minute"),
     Reason(CLOCK, "Unknown", "NotMeasured", FORWARDED,
            "the guest's clock can be neither read nor set; retried once a minute"),
+    Reason(MEMORY, "True", "Balloon", "memory that the guest does not need is given back"),
+    Reason(MEMORY, "False", "NoBalloon", FORWARDED,
+           "the guest has no balloon driver: this host keeps what the guest ever touched"),
 )  # fmt: skip
 
 PENDING = REASONS.condition(CREATED, "Pending")
@@ -118,8 +124,9 @@ def paused(report: IdleReport | None, problem: str) -> Condition | None:
         return None
     fallback = f"; {report.problem}" if report.problem else ""
     if report.paused_since:
-        message = f"paused since {report.paused_since}: {report.cause}{fallback}"
-        return REASONS.condition(PAUSED, "Idle", message)
+        word, reason = ("suspended", "Suspended") if report.is_suspended else ("paused", "Idle")
+        message = f"{word} since {report.paused_since}: {report.cause}{fallback}"
+        return REASONS.condition(PAUSED, reason, message)
     if report.wants_stop:
         return REASONS.condition(PAUSED, "StopRequested", report.cause)
     if report.action == "none":
@@ -164,3 +171,10 @@ def reason_of(vm: LimaVM, type_: str) -> str:
 
 def is_created(vm: LimaVM) -> bool:
     return status_of(vm, CREATED) == "True"
+
+
+def memory(report: MemoryReport) -> Condition:
+    """Return the condition for the memory of a guest."""
+    if report.problem:
+        return REASONS.condition(MEMORY, "NoBalloon", report.problem)
+    return REASONS.condition(MEMORY, "Balloon")

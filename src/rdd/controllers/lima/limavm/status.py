@@ -9,6 +9,7 @@ from rdd.controllers.lima.limavm.reasons import (
     CLOCK,
     CREATED,
     DEGRADED,
+    MEMORY,
     PAUSED,
     RUNNING,
     STARTED,
@@ -42,7 +43,8 @@ class LimaVMStatusWriter:
     ) -> LimaVM:
         """Set conditions, remove those of the types `remove`, and return the LimaVM.
 
-        The conditions Paused and ClockSynchronized are also removed when the machine does not run.
+        Conditions about a running machine (Paused, ClockSynchronized, MemoryReclaimed) are also
+        removed when it does not run.
 
         `observes` sets the observed generation to that of `vm`. `counts_start` increments the
         restart count in the write that changes the machine to Started. `failure` is the
@@ -60,7 +62,7 @@ class LimaVMStatusWriter:
             if DEGRADED in remove:  # the ports belong to that condition
                 derived["unavailablePorts"] = None
             if any(found.type == RUNNING and found.status == "False" for found in conditions):
-                derived["resourceLimits"] = None
+                derived["resourceLimits"] = derived["guestMemory"] = None
             if observes:
                 generation = vm.raw["metadata"].get("generation", 0)
                 derived["observedGeneration"] = max(generation, status.get("observedGeneration", 0))
@@ -68,7 +70,7 @@ class LimaVMStatusWriter:
 
         removed = set(remove)
         if any(found.type == RUNNING and found.status != "True" for found in conditions):
-            removed |= {PAUSED, CLOCK}
+            removed |= {PAUSED, CLOCK, MEMORY}
         written = await self._writer.write(
             vm.raw, *conditions, remove=sorted(removed), members=derive
         )

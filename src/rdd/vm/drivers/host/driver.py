@@ -29,6 +29,7 @@ from rdd.vm.drivers.host.services import (
     missing_engine,
     with_engine,
 )
+from rdd.vm.drivers.pausing import Pausable
 from rdd.vm.drivers.protocol import (
     DriverContext,
     Endpoint,
@@ -38,7 +39,6 @@ from rdd.vm.drivers.protocol import (
     LivenessProbe,
     MachineLifecycle,
     NotForwarded,
-    Pausable,
     PortPublisher,
     Requirement,
     RequirementPhase,

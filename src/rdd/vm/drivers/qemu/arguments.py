@@ -16,6 +16,7 @@ from rdd.vm.cidata import DNS_IP, GATEWAY_IP, GUEST_IP, NETWORK
 from rdd.vm.drivers.qemu import files
 from rdd.vm.drivers.qemu.accelerator import cpu_model
 from rdd.vm.drivers.qemu.disks import SUSPEND_TAG
+from rdd.vm.drivers.qemu.memory import DEVICE as BALLOON
 from rdd.vm.template.model import Template
 from rdd.vm.template.variables import hostname
 
@@ -98,8 +99,9 @@ def hardware(template: Template, machine: EmulatorOptions, mac: str) -> list[str
         *("-rtc", "base=utc,clock=host"),
         *("-object", "rng-random,id=rng0,filename=/dev/urandom"),
         *("-device", "virtio-rng-pci,rng=rng0"),
-        # Memory that the guest frees returns to the host at once.
-        *("-device", "virtio-balloon-pci,free-page-reporting=on"),
+        # `memory` describes how it gives memory back.
+        "-device",
+        f"virtio-balloon-pci,id={BALLOON},free-page-reporting=on,deflate-on-oom=on",
         *("-device", f"virtio-net-pci,netdev=net0,mac={mac}"),
         *("-device", "virtio-blk-pci,drive=disk0,discard=on,bootindex=1"),
         *("-device", "virtio-blk-pci,drive=cidata"),

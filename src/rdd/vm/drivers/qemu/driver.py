@@ -9,7 +9,6 @@ State that can be derived is not stored.
 import asyncio
 import os
 import signal
-import socket
 import subprocess
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
@@ -31,14 +30,17 @@ from rdd.vm.drivers.protocol import (
     Requirement,
     Unmet,
 )
-from rdd.vm.drivers.qemu import arguments, disks, files, mounts, suspension
+from rdd.vm.drivers.qemu import arguments, disks, files, mounts, ssh_port, suspension
 from rdd.vm.drivers.qemu import listeners as listening
 from rdd.vm.drivers.qemu.accelerator import CACHE_FILE, choose, cpu_model
 from rdd.vm.drivers.qemu.clock import GuestClock
 from rdd.vm.drivers.qemu.guest_connection import GuestConnection
 from rdd.vm.drivers.qemu.idle import GuestIdle
+from rdd.vm.drivers.qemu.idle_suspension import IdleSuspension
+from rdd.vm.drivers.qemu.memory import GuestMemory
 from rdd.vm.drivers.qemu.programs import system_program, version
 from rdd.vm.drivers.qemu.qmp import Qmp, QmpError, QmpEvent
+from rdd.vm.drivers.qemu.relayed_forwards import RelayedForwards
 from rdd.vm.drivers.qemu.requirements import GuestRequirements
 from rdd.vm.drivers.qemu.teardown import cleanup
 from rdd.vm.problem import GUEST_HUNG
@@ -47,7 +49,6 @@ from rdd.vm.process_files import live_process, write_pid_file
 _CONNECT_S = 20.0  # from the start of the emulator to its control socket
 _LOAD_S = 120.0  # the same when it loads the memory of a suspended machine
 _POLL_S = 0.02
-_SUSPEND_S = 120.0
 _SILENCE_S = 7.0
 """A guest writes a sign of life about every 3 s, an emulated one under load every 5 s."""
 _QUIT_S = 3.0  # for the emulator to flush its caches
@@ -68,11 +69,13 @@ class QemuDriver:
         self._child: subprocess.Popen[bytes] | None = None
         self._qmp: Qmp | None = None
         self._shutdown: QmpEvent | None = None
+        self._mounting: asyncio.Task[None] | None = None
         self._is_resumed = False
         self._last_sign = 0.0
         previous = files.read_state(context.directory)
         self._state = files.QemuMachineState(
-            self._choose_port(previous), previous.instance_id if previous else ""
+            ssh_port.choose(context.directory, self.name, self._template.ssh.local_port, previous),
+            previous.instance_id if previous else "",
         )
         lima_home = self._path.parent
         self._connection = GuestConnection(
@@ -88,11 +91,14 @@ class QemuDriver:
             warn=context.warn,
         )
         self._clock = GuestClock(self._connection, context)
-        self.pausing = GuestIdle(
-            context,
-            self._connection,
+        self._forwards = RelayedForwards(context, self._connection)
+        self._suspension = IdleSuspension(context, self, self._connection)
+        self.pausing = GuestIdle(context, self._connection, self._forwards, self._suspension)
+        self._memory = GuestMemory(
             qmp=lambda: self._qmp,
-            continued=self._continued,
+            pid=lambda: self._process.pid if self._process is not None else 0,
+            report=context.memory,
+            warn=context.warn,
         )
         self._sshfs = mounts.SshfsMounts(
             self._connection,
@@ -100,6 +106,11 @@ class QemuDriver:
             helper=self._add_helper,
             degrade=context.degrade,
         )
+
+    @property
+    def qmp(self) -> Qmp | None:
+        """The control connection of the emulator; None without one."""
+        return self._qmp
 
     @property
     def ssh_local_port(self) -> int:
@@ -117,9 +128,10 @@ class QemuDriver:
         if self._template.mounts:
             await asyncio.to_thread(mounts.make_locations, self._template.mounts)
         machine, kind = await self._options()
-        suspended = await self._usable_memory(kind)
+        suspended = await suspension.usable(self._path, kind, self._context.warn)
         try:
             if suspended is not None and await self._resume(machine, suspended):
+                self._is_resumed = True
                 return
             await self._boot(machine)
         except BaseException:
@@ -169,21 +181,12 @@ class QemuDriver:
         )
         return machine, kind
 
-    async def _usable_memory(self, kind: suspension.MachineKind) -> suspension.Suspended | None:
-        """Return the saved memory if it fits; discard it otherwise."""
-        path = self._path / files.SUSPENDED
-        if not path.exists():
-            return None
-        suspended = suspension.read(path)
-        reason = "it cannot be read"
-        if suspended is not None:
-            reason = suspended.kind.difference(kind)
-            if not reason:
-                return suspended
-        self._context.warn(f"the suspended state is discarded, the machine boots: {reason}")
-        suspension.clear(path)
-        await disks.discard_memory(self._path / files.DISK)
-        return None
+    async def load_memory(self) -> None:
+        """Start the emulator again with the saved memory. Raises HostError."""
+        machine, kind = await self._options()
+        suspended = await suspension.usable(self._path, kind, self._context.warn)
+        if suspended is None or not await self._resume(machine, suspended):
+            raise HostError("its memory cannot be loaded")
 
     async def _resume(
         self, machine: arguments.EmulatorOptions, suspended: suspension.Suspended
@@ -193,23 +196,13 @@ class QemuDriver:
         try:
             await self._launch(machine, suspended.instance_id, resume=True)
             assert self._qmp is not None
-            await self._delete_memory(self._qmp)
+            await suspension.forget(self._qmp, self._path)
         except HostError as error:
             self._context.warn(f"the machine could not be resumed and boots instead: {error}")
             await self.stop(grace_s=0)
             await disks.discard_memory(self._path / files.DISK)
             return False
-        self._is_resumed = True
         return True
-
-    async def _delete_memory(self, qmp: Qmp) -> None:
-        """Delete the saved memory after it has been loaded."""
-        node = await _node(qmp, "disk0")
-        await qmp.run_job(
-            "snapshot-delete",
-            {"tag": disks.SUSPEND_TAG, "devices": [node]},
-            timeout_s=_SUSPEND_S,
-        )
 
     async def _boot(self, machine: arguments.EmulatorOptions) -> None:
         disk = self._path / files.DISK
@@ -257,6 +250,7 @@ class QemuDriver:
         if self._process is not None:
             write_pid_file(self._directory.pid_file(self.name), self._process)
         self._qmp = await self._connect(_LOAD_S if resume else _CONNECT_S)
+        self._memory.start()
         target = self._connection.target
         config = target.config(self._directory.name)
         write_atomically(self._directory.ssh_config, config, durable=False)
@@ -291,14 +285,21 @@ class QemuDriver:
         self._process = process
         self._state = previous
         self._qmp = await self._connect(_CONNECT_S)
+        await suspension.forget(self._qmp, self._path)
         await self.pausing.resume()  # a stopped ssh cannot be adopted
         await self._connection.adopt(previous.forwards)
+        self._memory.start()
         return True
 
     async def wait_ended(self) -> str:
-        if self._process is not None:
-            await wait_ended(self._process)
-        return self._end_reason()
+        while True:
+            if problem := await self._suspension.wait_over():
+                return problem
+            process = self._process
+            if process is not None:
+                await wait_ended(process)
+            if process is self._process and not self._suspension.is_suspended:
+                return self._end_reason()
 
     def _end_reason(self) -> str:
         data = (self._shutdown or {}).get("data", {})
@@ -321,7 +322,10 @@ class QemuDriver:
 
     async def stop(self, *, grace_s: float) -> None:
         process = self._process
+        if self._mounting is not None:
+            self._mounting.cancel()
         self._clock.close()
+        await self._memory.stop()
         await self._connection.stop_reconnecting()  # the loss of the connection is expected now
         if process is not None and is_alive(process) and grace_s > 0:
             with suppress(HostError):
@@ -329,15 +333,17 @@ class QemuDriver:
                     await self._qmp.execute("system_powerdown", timeout_s=min(5.0, grace_s))
                     await ended_within(process, grace_s)
         with suppress(HostError):
-            await self.pausing.close()
+            await self._forwards.close()
             await self._connection.close()
-        await self._end_emulator()
+        await self.end_emulator()
         await cleanup(self._directory)
         for item in self._template.copy_to_host:
             if item.delete_on_stop:
                 remove(Path(item.host))
 
-    async def _end_emulator(self) -> None:
+    async def end_emulator(self) -> None:
+        """End the process, by force if necessary."""
+        self._memory.given_back()
         process, self._process = self._process, None
         if self._qmp is not None:
             if process is not None and is_alive(process):
@@ -358,34 +364,29 @@ class QemuDriver:
 
         Raises HostError; the machine runs on.
         """
-        qmp, process = self._qmp, self._process
-        if qmp is None or process is None:
+        if self._qmp is None or self._process is None:
             raise HostError("the machine does not run")
-        machine, kind = await self._options()
-        if machine.shares:
-            what = machine.shares[0].kind
-            raise HostError(
-                f"the machine cannot be suspended: the state of its {what} mounts cannot "
-                f"be saved; use mountType {mounts.SSHFS}, or no mounts"
-            )
-        node = await _node(qmp, "disk0")
-        await qmp.execute("stop")
-        try:
-            await qmp.run_job(
-                "snapshot-save",
-                {"tag": disks.SUSPEND_TAG, "vmstate": node, "devices": [node]},
-                timeout_s=_SUSPEND_S,
-            )
-            suspended = suspension.Suspended(kind, self._state.instance_id)
-            suspension.write(self._path / files.SUSPENDED, suspended)
-        except BaseException:
-            with suppress(HostError):
-                await qmp.execute("cont")
-            raise
+        if problem := self.suspend_problem():
+            raise HostError(f"the machine cannot be suspended: {problem}")
+        _, kind = await self._options()
+        suspended = suspension.Suspended(kind, self._state.instance_id)
+        await suspension.save(self._qmp, self._path, suspended)
+
+    def suspend_problem(self) -> str:
+        """Return why the memory cannot be saved; empty if it can. Raises HostError."""
+        kind = self._mount_kind() if self._template.mounts else mounts.SSHFS
+        if kind == mounts.SSHFS:
+            return ""
+        return (
+            f"the state of its {kind} mounts cannot be saved; use mountType {mounts.SSHFS}, "
+            "or no mounts"
+        )
 
     async def detach(self) -> None:
         """Leave emulator and connection running for another agent."""
-        await self.pausing.close()
+        await self._memory.stop()
+        await self._forwards.close()
+        self._suspension.detach()
         await self._connection.detach()
         if self._qmp is not None:
             await self._qmp.close()
@@ -413,10 +414,20 @@ class QemuDriver:
             self._is_resumed = False
             await self._clock.set()
 
+    def mount_again(self) -> None:
+        """Mount what went through the connection that a suspension has ended."""
+        if self._template.mounts and self._mount_kind() == mounts.SSHFS:
+            self._mounting = asyncio.create_task(
+                self._sshfs.mount_again(self._template.mounts), name="mounts"
+            )
+
     async def listeners(self) -> AsyncIterator[frozenset[Listener]]:
         command = self._connection.target.command(listening.LOOP, ControlMaster="no")
         watching = listening.watch(
-            command, on_clock=self._clock.compare, on_line=self._record_sign_of_life
+            command,
+            on_clock=self._clock.compare,
+            on_line=self._record_sign_of_life,
+            reachable=self._suspension.wait_over,
         )
         async for found in watching:
             yield found
@@ -425,9 +436,16 @@ class QemuDriver:
         self._last_sign = asyncio.get_running_loop().time()
         self._clock.sign_of_life()
 
-    def _continued(self) -> None:
+    async def interrupted(self) -> None:
+        """Called before a pause or a suspension."""
+        await self._memory.stop()
+
+    def continued(self) -> None:
+        """Called after a pause or a suspension."""
+        self._shutdown = None
         self._record_sign_of_life()  # a pause is no silence
         self._clock.set_soon()
+        self._memory.start()
 
     @property
     def liveness(self) -> LivenessProbe | None:
@@ -439,25 +457,12 @@ class QemuDriver:
             raise Unmet(f"the guest has been silent for {silent_s:.0f} s")
 
     async def open_forward(self, forward: Forward) -> None:
-        await self.pausing.open_forward(forward)
+        await self._forwards.open_forward(forward)
 
     async def close_forward(self, forward: Forward) -> None:
-        await self.pausing.close_forward(forward)
+        await self._forwards.close_forward(forward)
 
     # -- state
-
-    def _choose_port(self, previous: files.QemuMachineState | None) -> int:
-        """Return the host port for the guest's sshd: of the template, the last one, or any."""
-        if self._template.ssh.local_port:
-            return self._template.ssh.local_port
-        runs = live_process(
-            self._directory.pid_file(self.name), self._directory.identity_file(self.name)
-        )
-        if previous is not None and (runs or _is_free(previous.ssh_port)):
-            return previous.ssh_port
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            return int(probe.getsockname()[1])
 
     def _mount_kind(self) -> str:
         return mounts.kind_of(self._template, self._context.environment)
@@ -472,24 +477,6 @@ class QemuDriver:
     def _add_helper(self, helper: Identity) -> None:
         alive = tuple(one for one in self._state.helpers if is_alive(one))
         self._save(replace(self._state, helpers=(*alive, helper)))
-
-
-async def _node(qmp: Qmp, drive: str) -> str:
-    """Return the name of the block node of a drive."""
-    for device in await qmp.execute("query-block"):
-        if device["device"] == drive:
-            return str(device["inserted"]["node-name"])
-    raise HostError(f"the machine has no drive {drive}")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-        return True
 
 
 def _spawn(command: Sequence[str], directory: Path) -> "subprocess.Popen[bytes]":

@@ -21,6 +21,7 @@ from rdd.vm.problem import ADDRESS_IN_USE
 from rdd.vm.ssh import ControlMaster, SshError, SshTarget, has_banner, run
 
 _RECONNECT_S = 1.0
+_RESUME_POLL_S = 0.05
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 ForwardSpec = tuple[str, bool]
@@ -74,12 +75,15 @@ class GuestConnection:
         if not forward.reverse:
             check_free(forward.host)
         spec = (specification(forward), forward.reverse)
+        # Recorded first: the successor of an agent that is killed meanwhile closes it, too.
+        self._forwards[spec] = None
+        self._record(tuple(self._forwards))
         try:
             await self._master.open_forward(spec[0], reverse=spec[1])
         except SshError as error:
+            self._forwards.pop(spec, None)
+            self._record(tuple(self._forwards))
             raise ForwardError(f"{forward.host}: {error}") from error
-        self._forwards[spec] = None
-        self._record(tuple(self._forwards))
 
     async def close_forward(self, forward: Forward) -> None:
         """Close a forward for new connections."""
@@ -90,6 +94,29 @@ class GuestConnection:
         if forward.host.socket and not forward.reverse:
             _remove(forward.host.socket)
         self._record(tuple(self._forwards))
+
+    async def suspend(self) -> None:
+        """Close the connection; `resume` opens it and its forwards again."""
+        await self.stop_reconnecting()
+        await self._master.stop()
+
+    async def resume(self, *, timeout_s: float) -> None:
+        """Connect to a guest that runs again. Raises SshError."""
+        last = ""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while True:
+                    try:
+                        await self._log_in()
+                        break
+                    except Unmet as unmet:
+                        last = str(unmet)
+                    await asyncio.sleep(_RESUME_POLL_S)
+        except TimeoutError:
+            raise SshError(f"no connection within {timeout_s:g} s: {last}") from None
+        await self._open_forwards()
+        self._record(tuple(self._forwards))
+        self._start_reconnector()
 
     async def close(self) -> None:
         """Close the connection and all forwards."""
@@ -136,6 +163,9 @@ class GuestConnection:
             with suppress(Unmet):
                 await self._log_in()
                 break
+        await self._open_forwards()
+
+    async def _open_forwards(self) -> None:
         for specification_, reverse in self._forwards:
             try:
                 await self._master.open_forward(specification_, reverse=reverse)

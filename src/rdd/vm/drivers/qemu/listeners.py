@@ -56,14 +56,17 @@ async def watch(
     *,
     on_clock: Callable[[float], Awaitable[None]],
     on_line: Callable[[], None] = lambda: None,
+    reachable: Callable[[], Awaitable[object]] | None = None,
 ) -> AsyncIterator[frozenset[Listener]]:
     """Yield all listeners, now and whenever the set changes; reconnect when ssh is lost.
 
     `command` runs the loop in the guest. `on_clock` gets the seconds that the guest's clock is
-    ahead. `on_line` is called for every sign of life.
+    ahead. `on_line` is called for every sign of life. `reachable` returns when the guest runs.
     """
     last: frozenset[Listener] | None = None
     while True:
+        if reachable is not None:
+            await reachable()
         async with aclosing(_watch_once(command, on_clock, on_line)) as stream:
             async for found in stream:
                 if found != last:

@@ -8,6 +8,7 @@ has disconnected: this is how a new host agent connects.
 
 import asyncio
 import json
+import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -116,7 +117,7 @@ class Qmp:
         self, command: str, arguments: Mapping[str, Any], *, timeout_s: float
     ) -> None:
         """Run a job to its end. Raises QmpError with the job's error."""
-        name = f"rdd-{self._last_id}"
+        name = f"rdd-{os.getpid()}-{self._last_id}"  # another agent may have left a job
         await self.execute(command, {**arguments, "job-id": name})
         try:
             async with asyncio.timeout(timeout_s):

@@ -6,16 +6,23 @@ machine of the same kind. `suspended.json` records that kind: after a change of 
 processor, accelerator or qemu the memory is useless, and the machine boots instead.
 
 The file is removed before the memory is loaded. From then on the guest writes to its disk, and
-loading the same memory again would revert the disk, too, and lose these writes.
+loading the same memory again would revert the disk, too, and lose these writes. A guest that
+runs has no use for the file either: an agent that was killed after it saved the memory, or while
+it loaded it, leaves file and memory to the next one, which removes both (`forget`).
 """
 
 import json
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rdd.host.errors import HostError
 from rdd.host.files import read_text, remove, write_atomically
+from rdd.vm.drivers.qemu import disks, files
+from rdd.vm.drivers.qemu.qmp import Qmp, QmpError
 
+SAVE_S = 120.0
 _DIFFERENCES = {
     "template": "the template has changed",
     "accelerator": "the accelerator has changed",
@@ -81,3 +88,61 @@ def write(path: Path, suspended: Suspended) -> None:
 def clear(path: Path) -> None:
     """Remove the record. Raises HostError."""
     remove(path)
+
+
+async def usable(
+    directory: Path, kind: MachineKind, warn: Callable[[str], None]
+) -> Suspended | None:
+    """Return the saved memory if it fits; discard it otherwise. Raises HostError."""
+    path = directory / files.SUSPENDED
+    if not path.exists():
+        return None
+    suspended = read(path)
+    reason = "it cannot be read"
+    if suspended is not None:
+        reason = suspended.kind.difference(kind)
+        if not reason:
+            return suspended
+    warn(f"the suspended state is discarded, the machine boots: {reason}")
+    clear(path)
+    await disks.discard_memory(directory / files.DISK)
+    return None
+
+
+async def save(qmp: Qmp, directory: Path, suspended: Suspended) -> None:
+    """Stop the CPUs and save the memory in the disk. Raises HostError; the guest then runs on."""
+    node = await _node(qmp, "disk0")
+    await qmp.execute("stop")
+    try:
+        await _delete(qmp, node)
+        await qmp.run_job(
+            "snapshot-save",
+            {"tag": disks.SUSPEND_TAG, "vmstate": node, "devices": [node]},
+            timeout_s=SAVE_S,
+        )
+        write(directory / files.SUSPENDED, suspended)
+    except BaseException:
+        with suppress(HostError):
+            await qmp.execute("cont")
+        raise
+
+
+async def forget(qmp: Qmp, directory: Path) -> None:
+    """Delete the saved memory of a guest that runs. Raises HostError."""
+    clear(directory / files.SUSPENDED)
+    await _delete(qmp, await _node(qmp, "disk0"))
+
+
+async def _delete(qmp: Qmp, node: str) -> None:
+    """Delete the saved memory from the disk of a guest, if there is any."""
+    with suppress(QmpError):
+        job = {"tag": disks.SUSPEND_TAG, "devices": [node]}
+        await qmp.run_job("snapshot-delete", job, timeout_s=SAVE_S)
+
+
+async def _node(qmp: Qmp, drive: str) -> str:
+    """Return the name of the block node of a drive."""
+    for device in await qmp.execute("query-block"):
+        if device["device"] == drive:
+            return str(device["inserted"]["node-name"])
+    raise HostError(f"the machine has no drive {drive}")

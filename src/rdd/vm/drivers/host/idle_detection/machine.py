@@ -75,8 +75,11 @@ class HostIdle:
             found.append(f"{count} clients of the Docker socket were connected before")
         return found
 
-    async def pause(self) -> None:
+    async def pause(self, action: IdleAction) -> str:
         await asyncio.to_thread(self._pause.freeze)
+        # A wake-up does not wait for it.
+        asyncio.get_running_loop().run_in_executor(None, self._pause.reclaim)
+        return ""
 
     async def resume(self) -> None:
         self._pause.thaw()  # at once: a thread would cost more time

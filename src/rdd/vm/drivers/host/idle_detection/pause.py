@@ -8,7 +8,8 @@ clients send until the group is thawed.
 from contextlib import suppress
 from pathlib import Path
 
-from rdd.host.cgroups import Freezer, Layout, container_groups, cpu_seconds
+from rdd.host.cgroups import Cache, Freezer, Layout, container_groups, cpu_seconds
+from rdd.host.errors import HostError
 from rdd.vm.idle.load import ContainerLoad, Loads
 
 
@@ -19,6 +20,7 @@ class MachinePause:
         self._layout = layout
         self._group = group
         self._freezer = Freezer(layout, group)
+        self._cache = Cache(layout, group)
 
     @property
     def problem(self) -> str:
@@ -28,6 +30,11 @@ class MachinePause:
     def freeze(self) -> None:
         """Freeze everything that the machine runs. Blocking. Raises HostError."""
         self._freezer.freeze()
+
+    def reclaim(self) -> None:
+        """Give back the page cache of what is frozen. Blocking; a failure does not matter."""
+        with suppress(HostError):
+            self._cache.reclaim()
 
     def thaw(self) -> None:
         """Let it run again; a no-op if it does. Raises HostError."""

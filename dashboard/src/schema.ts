@@ -98,7 +98,7 @@ export function fromText(text: string, kind: Setting["kind"]): unknown {
   }
 }
 
-const UNAFFECTED = ["running", "application."];
+const UNAFFECTED = ["running", "application.", "downloads.", "idle."];
 
 /** The paths of all values that differ. */
 export function differences(settings: readonly Setting[], before: unknown, after: unknown, valueAt: (spec: unknown, path: string) => unknown): string[] {

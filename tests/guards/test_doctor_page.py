@@ -52,3 +52,8 @@ def test_named_tests_exist_and_every_row_is_complete() -> None:
         assert all(row), row
         for name in re.findall(r"`(test_\w+)`", row[3]):
             assert f"def {name}(" in text, name
+
+
+def test_every_check_is_broken_and_mended() -> None:
+    tested = {row[0].split("`")[1] for row in rows("## How the tests")}
+    assert tested == {*checks.CHECKS, CONTROL_PLANE, DATABASE}

@@ -254,3 +254,34 @@ def test_deletion_leaves_nothing(world: World, docker: Path) -> None:
     assert not world.instance.docker_socket.exists()
     assert run_docker(world, docker, "context", "ls", "--format", "{{.Name}}") == "default"
     assert json.loads(world.kubectl("get", "limavms", "-A", "-o", "json"))["items"] == []
+
+
+def test_dry_run_predicts_what_restarts(world: World) -> None:
+    world.rdd("set", "running=true", "kubernetes.enabled=false")
+
+    def starts() -> int:
+        found = json.loads(world.kubectl("get", "limavm", "rd", "-o", "json"))
+        return int(found["status"]["restartCount"])
+
+    for change, restarts in {
+        "idle.afterSeconds=77": False,
+        "downloads.automatic=true": False,
+        "proxy.noProxy=a.example": False,  # without a proxy
+        "registries.insecure=a.example": True,
+    }.items():
+        preview = world.rdd("set", "--dry-run", change).out.splitlines()[-1]
+        before = starts()
+        world.rdd("set", change)
+        assert (starts() > before) is restarts
+        expected = (
+            "This restarts the machine; no container runs." if restarts else "Nothing restarts."
+        )
+        assert preview == expected
+    world.rdd("set", "registries.insecure=", "proxy.noProxy=", "downloads.automatic=false")
+
+
+def test_default_that_is_set_explicitly_is_a_change(world: World) -> None:
+    world.rdd("set", "running=true", "virtualMachine.cpus=0")
+    cpus = app(world)["spec"]["virtualMachine"]["cpus"]
+    out = world.rdd("set", "--dry-run", f"virtualMachine.cpus={cpus}").out
+    assert out.splitlines()[1].split() == ["virtualMachine.cpus", f"{cpus}", "(default)", f"{cpus}"]

@@ -104,3 +104,14 @@ def test_odd_arguments_end_in_one_line(
             if why := complaint(code, text := err.read()):
                 found.append((why, words, text[-300:]))
     assert found == []
+
+
+def test_no_command_creates_a_home_that_does_not_exist(place: Path) -> None:
+    home = place / "mistyped"
+    for path, command in leaves():
+        words = [*path, *["x"] * command.min_args]
+        with (place / "out").open("w") as out, (place / "err").open("w+") as err:
+            run(["/nonexistent/rdd", *words], {"HOME": str(home)}, stdout=out, stderr=err)
+            err.seek(0)
+            assert complaint(0, err.read()) == "", words
+        assert not home.exists(), words

@@ -14,6 +14,7 @@ from rdd.api.types import Object
 from rdd.cli.commands import doctor
 from rdd.cli.commands.app import status
 from rdd.cli.commands.table import ROOT
+from rdd.cli.framework.logline import terminal_line
 from rdd.cli.framework.tables import table
 from rdd.cli.framework.types import Command, Group
 from rdd.cli.framework.wrapping import columns, filled, unbroken
@@ -89,6 +90,9 @@ def test_rows_of_a_table_for_which_the_terminal_is_too_narrow_become_blocks(widt
 
 def test_empty_table_on_a_narrow_terminal_has_its_headers() -> None:
     assert table((("IDENTIFIER", "NAME"),), width=5) == "IDENTIFIER NAME\n"
+    assert (
+        table((("IDENTIFIER", "IDENTIFIED", "NAME"),), width=21) == "IDENTIFIER IDENTIFIED\nNAME\n"
+    )
 
 
 COMMAND = "rdd --instance a1 ctl delete limavm,configmap rd --with=more words than fit in a line"
@@ -147,6 +151,18 @@ def test_long_word_is_whole_and_a_command_moves_to_its_own_line() -> None:
     assert filled(text, 30) == ["next step:", "docker context update rdd-2"]
     assert filled(text, 0) == ["next step: docker context update rdd-2"]
     assert filled("a " + "b" * 50, 30) == ["a", "b" * 50]
+
+
+def test_log_messages_on_a_terminal_are_filled_and_keep_commands_whole() -> None:
+    message = "instance does not exist; `rdd --instance a1 start` creates it\nnext: x"
+    lines = terminal_line("error", message, 40).splitlines()
+    assert lines == [
+        "\x1b[31mERRO\x1b[0m instance does not exist;",
+        "     `rdd --instance a1 start` creates",
+        "     it",
+        "next: x",
+    ]
+    assert terminal_line("info", "a  b ", 0) == "\x1b[36mINFO\x1b[0m a  b"
 
 
 def test_last_column_moves_below_if_there_is_no_space_beside() -> None:

@@ -16,6 +16,7 @@ from rdd.cli.commands.app.object import APP
 from rdd.cli.framework.connection import conditions_of, connected, get_or_none
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.outputs import is_json
+from rdd.cli.framework.progress import waiting
 from rdd.cli.framework.tables import write_table
 from rdd.cli.framework.types import Call
 from rdd.daemon.service import record
@@ -31,7 +32,8 @@ _TIMEOUT_S = 2.0
 def run(call: Call) -> int:
     as_json = is_json(call)
     selected = call.instance
-    found = [_describe(call, one) for one in existing(selected.home, selected.system)]
+    with waiting(call, "asking the instances"):
+        found = [_describe(call, one) for one in existing(selected.home, selected.system)]
     if as_json:
         call.out.write(json.dumps(found) + "\n")
     else:

@@ -8,6 +8,7 @@ from rdd.base.gotext import quote
 from rdd.cli.commands.service.status import status
 from rdd.cli.commands.version import details
 from rdd.cli.framework.errors import CommandError
+from rdd.cli.framework.progress import waiting
 from rdd.cli.framework.types import Call
 
 
@@ -28,7 +29,8 @@ def run(call: Call) -> int:
         variables=call.environment.variables,
     )
     try:
-        bundle.write(path)
+        with waiting(call, "collecting"):
+            bundle.write(path)
     except OSError as error:
         raise CommandError(f"failed to write {quote(str(path))}: {error.strerror}") from error
     for line in bundle.contents:

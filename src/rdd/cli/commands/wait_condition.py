@@ -16,6 +16,7 @@ from rdd.base.gotext import quote
 from rdd.cli.commands.table import GLOBAL
 from rdd.cli.framework.errors import TIMED_OUT, CommandError
 from rdd.cli.framework.flags import Parser
+from rdd.cli.framework.progress import waiting
 from rdd.cli.framework.types import Call, Flag, Flags
 from rdd.kubectl.errors import FAILURES
 
@@ -96,7 +97,8 @@ def run(call: Call) -> int:
         if flags.text("since") == "startup":
             goal = goal._replace(since=_startup(session))
         resource = session.resource(goal.word)
-        wait(session, resource, goal, deadline)
+        with waiting(call, f"waiting for {goal.text}"):
+            wait(session, resource, goal, deadline)
     except FAILURES as error:
         raise CommandError(str(error)) from error
     finally:

@@ -28,6 +28,18 @@ if TYPE_CHECKING:
 SYSTEMS: dict[str, "System"] = {"darwin": "darwin", "win32": "windows"}
 
 
+_WITHOUT_HOME = (
+    ("__complete",),
+    ("ls",),
+    ("service", "delete"),
+    ("service", "paths"),
+    ("service", "status"),
+    ("service", "stop"),
+    ("shell-profile",),
+)
+"""Commands that create nothing: a mistyped HOME does them no harm."""
+
+
 def run(
     argv: Sequence[str],
     environ: MutableMapping[str, str],
@@ -130,6 +142,7 @@ def _run(
             environment = environment.with_instance(suffix)
             environ["RDD_INSTANCE"] = environment.suffix()
     found = match(words)
+    environment = environment._replace(may_lack_home=found.path[1:] in _WITHOUT_HOME)
     call = Call(
         path=found.path,
         args=found.args,

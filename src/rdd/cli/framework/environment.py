@@ -35,6 +35,7 @@ class Environment(NamedTuple):
     variables: Mapping[str, str]
     system: "System"
     instance_source: str = "RDD_INSTANCE"  # who named the instance, for messages
+    may_lack_home: bool = True  # a command that only prints names of files
 
     def with_instance(self, suffix: str) -> "Environment":
         """Return the environment with the instance selected by `--instance`."""
@@ -122,11 +123,14 @@ class Environment(NamedTuple):
         if not text:
             raise CommandError(f"{variable} is not set; it must name your home directory")
         home = _plain_path(variable, text)
-        # A missing home directory is valid here: a command that creates an instance rejects it.
         try:
             os.scandir(home).close()
         except FileNotFoundError:
-            return home
+            if self.may_lack_home:
+                return home
+            raise CommandError(
+                f"home directory {quote(text)} does not exist; create it first"
+            ) from None
         except OSError as error:
             raise CommandError(
                 f"cannot read home directory {quote(text)} ({variable}): {error.strerror}"

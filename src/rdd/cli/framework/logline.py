@@ -70,9 +70,19 @@ def json_line(level: Level, message: str, *, when: str, fields: Mapping[str, int
     return json.dumps(record, sort_keys=True, separators=(",", ":"))
 
 
-def terminal_line(level: Level, message: str) -> str:
-    """Return a line for a terminal: the level in colour, then the message."""
-    return f"\x1b[{_COLOURS[level]}m{level.upper()[:4]}\x1b[0m {message}"
+def terminal_line(level: Level, message: str, width: int = 0) -> str:
+    """Return a message for a terminal: the level in colour, then the text, filled to a width.
+
+    Commands in it stay whole, so that they can be pasted.
+    """
+    from rdd.cli.framework.wrapping import filled, unbroken
+
+    title = level.upper()[:4]
+    first, *more = message.split("\n")
+    lines = filled(unbroken(first, in_quotes=True), width, start=f"{title} ", indent="     ")
+    for line in more:
+        lines += filled(unbroken(line, in_quotes=True), width)
+    return f"\x1b[{_COLOURS[level]}m{title}\x1b[0m" + "\n".join(lines).removeprefix(title)
 
 
 class Log:
@@ -131,7 +141,9 @@ class Log:
         if self._format == "json":
             line = json_line(level, message, when=when, fields=fields)
         elif self._format == "terminal":
-            line = terminal_line(level, message)
+            from rdd.cli.framework.environment import terminal_width
+
+            line = terminal_line(level, message, terminal_width(self._stream))
         else:
             line = text_line(level, message, when=when, fields=fields)
         self._stream.write(line + "\n")

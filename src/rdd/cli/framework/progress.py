@@ -146,3 +146,11 @@ def shown(call: Call, *, delay_s: float = 0.0) -> Iterator[Progress]:
     progress.end()
     if call.flags.values.get("timings"):
         sys.stderr.write(progress.timings() + "\n")
+
+
+@contextlib.contextmanager
+def waiting(call: Call, phase: str) -> Iterator[Progress]:
+    """Show a step that usually ends at once, if it takes more than two seconds."""
+    with shown(call, delay_s=LONG_S) as progress:
+        progress.phase(phase)
+        yield progress

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from rdd.base.gotext import quote
 from rdd.cli.framework.environment import terminal_width
 from rdd.cli.framework.types import Call
-from rdd.cli.framework.wrapping import columns
+from rdd.cli.framework.wrapping import columns, filled
 
 Row = Sequence[str]
 
@@ -58,7 +58,7 @@ def _records(cells: Sequence[Row], width: int) -> str:
     headers, *rows = cells
     blocks = (columns([*zip(headers, row, strict=True)], width, margin="") for row in rows)
     text = "\n\n".join("\n".join(block) for block in blocks)
-    return f"{text}\n" if rows else " ".join(headers) + "\n"
+    return f"{text}\n" if rows else "\n".join(filled(" ".join(headers), width)) + "\n"
 
 
 def _fitted(cell: str, width: int) -> str:

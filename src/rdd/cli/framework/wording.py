@@ -8,7 +8,7 @@ request. Commands show the sentence that is meant for people.
 
 import re
 
-_COMMAND = re.compile(r"(`|&& |did you mean \")rdd (?!--instance)")
+_COMMAND = re.compile(r"(`|&& |with: |did you mean \")rdd (?!--instance)")
 _DENIED = re.compile(r'admission webhook "[^"]*" denied the request: ')
 
 

@@ -14,9 +14,13 @@ _BELOW = 6  # indent of a text below its name
 _NO_BREAK = "\u00a0"
 
 
-def unbroken(text: str) -> str:
-    """Return a part of a text, such as a command, that stays in one line."""
-    return text.replace(" ", _NO_BREAK)
+def unbroken(text: str, *, in_quotes: bool = False) -> str:
+    """Return a text that stays in one line, or in which the commands in backquotes do."""
+    if not in_quotes:
+        return text.replace(" ", _NO_BREAK)
+    parts = text.split("`")
+    parts[1::2] = map(unbroken, parts[1::2])
+    return "`".join(parts)
 
 
 def filled(text: str, width: int, *, start: str = "", indent: str = "") -> list[str]:

@@ -6,6 +6,7 @@ controllers) would start a different control plane.
 """
 
 import json
+import os
 from collections.abc import Sequence
 
 from rdd.daemon.service.errors import ServiceError
@@ -38,9 +39,15 @@ def create(instance: Instance, extra: Sequence[str] = ()) -> bool:
 
 
 def require_home(instance: Instance) -> None:
-    """Raise ServiceError if the home directory does not exist: a mistyped HOME is not created."""
+    """Raise ServiceError if nothing can be created in the home directory.
+
+    A mistyped HOME is not created.
+    """
     if not instance.home.is_dir():
         raise ServiceError(f'home directory "{instance.home}" does not exist; create it first')
+    is_prepared = instance.short_dir.exists()  # then nothing is created in it directly
+    if not is_prepared and not os.access(instance.home, os.W_OK | os.X_OK):
+        raise ServiceError(f'home directory "{instance.home}" is not writable')
 
 
 def load(instance: Instance) -> list[str]:

@@ -4,8 +4,8 @@
 The driver reports the whole set of listeners whenever it changes; the forwarder computes the
 difference. Two listeners may map to the same host address (a server that listens on 0.0.0.0
 and on [::] has two); the forwarder opens the address once and closes it with the last of them.
-An address that another process uses is reported once and retried with exponential backoff for
-as long as the guest listens.
+An address that another process uses is reported once and retried every two seconds for as long
+as the guest listens.
 
 An engine can also request a port before it listens (`publish`): then the failure is returned
 instead of retried, and the forward stays until the engine releases it.
@@ -35,7 +35,7 @@ from rdd.vm.problem import Problem
 PortEventType = Literal["forwarding", "not-forwarding", "stopping", "failed"]
 
 FIRST_RETRY_S = 1.0
-LONGEST_RETRY_S = 30.0
+LONGEST_RETRY_S = 2.0  # a raised problem is looked at as often
 
 _Key = tuple[str, Endpoint, bool]
 

@@ -13,12 +13,10 @@ if TYPE_CHECKING:
 
 _HISTORY = f"/api/v1/namespaces/{names.SYSTEM_NAMESPACE}/configmaps/{names.HISTORY_CONFIG_MAP}"
 _WIDTH = 60
-_DEFAULTED = {
+DEFAULTED = {
     "virtualMachine.cpus": names.CPUS_DEFAULTED,
     "virtualMachine.memory": names.MEMORY_DEFAULTED,
 }
-UNAFFECTED = ("running", "application.")
-"""Properties whose change does not restart the machine."""
 
 
 def value_at(spec: Object | None, path: str) -> Any:
@@ -53,7 +51,7 @@ def text_of(value: Any, *, is_complete: bool = False) -> str:
 
 def is_defaulted(app: Object, path: str) -> bool:
     """Return whether admission marked the value of a property as a default."""
-    mark = _DEFAULTED.get(path)
+    mark = DEFAULTED.get(path)
     annotations = app["metadata"].get("annotations") or {}
     return mark is not None and annotations.get(mark) == "true"
 

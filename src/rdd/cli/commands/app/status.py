@@ -19,6 +19,7 @@ from rdd.cli.framework.environment import terminal_width
 from rdd.cli.framework.errors import FAILED, CommandError
 from rdd.cli.framework.existing import missing_instance
 from rdd.cli.framework.outputs import is_json
+from rdd.cli.framework.progress import waiting
 from rdd.cli.framework.types import Call
 from rdd.cli.framework.wording import plain
 from rdd.cli.framework.wrapping import columns, filled, unbroken
@@ -39,7 +40,8 @@ _LABELS = {
 
 def run(call: Call) -> int:
     as_json = is_json(call)
-    found = collect(call)
+    with waiting(call, "running the checks"):
+        found = collect(call)
     if as_json:
         import json
 
@@ -128,7 +130,8 @@ def _machine(machine: Object | None, conditions: dict[str, Object], kind: str) -
     reason = str(running.get("reason", "unknown"))
     detail = str(running.get("message", ""))
     if running.get("status") == "True":
-        detail = f"started {status.get('restartCount', 0)} time(s)"
+        starts = status.get("restartCount", 0)
+        detail = "started once" if starts == 1 else f"started {starts} times"
         if kind:
             detail = f"{kind}, {detail}"
         if memory := status.get("guestMemory"):
@@ -263,6 +266,8 @@ def _described(problem: Object, width: int) -> list[str]:
         f"{problem['name']}: {plain(problem['message'])}", width, start="  ", indent=indent
     )
     for text in problem.get("evidence") or []:
+        if text == problem["message"]:
+            continue
         lines += filled(plain(text), width, start=indent, indent=indent + "  ")
     if problem["nextStep"]:
         step = f"next step: {unbroken(problem['nextStep'])}"

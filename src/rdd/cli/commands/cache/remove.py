@@ -6,6 +6,7 @@ from rdd.cli.commands.cache import releases
 from rdd.cli.commands.cache.entries import cache_of, describe, find_entries, find_releases
 from rdd.cli.framework.confirm import confirm
 from rdd.cli.framework.errors import CommandError
+from rdd.cli.framework.progress import waiting
 from rdd.cli.framework.types import Call
 
 
@@ -33,10 +34,11 @@ def _remove(call: Call) -> int:
     lines = [*map(releases.describe, gone), *map(describe, entries)]
     confirm(call, ["This removes:", *(f"  {line}" for line in lines)])
     cache = cache_of(call)
-    for one in gone:
-        one.remove()
-    for entry in entries:
-        cache.remove(entry.digest)
+    with waiting(call, f"removing {len(lines)} files"):
+        for one in gone:
+            one.remove()
+        for entry in entries:
+            cache.remove(entry.digest)
     for line in lines:
         call.log.info(f"removed {line}")
     return 0

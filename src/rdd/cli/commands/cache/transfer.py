@@ -5,6 +5,7 @@ from pathlib import Path
 
 from rdd.cli.commands.cache.entries import cache_of, find_entries
 from rdd.cli.framework.errors import CommandError
+from rdd.cli.framework.progress import waiting
 from rdd.cli.framework.types import Call
 
 
@@ -15,14 +16,16 @@ def run(call: Call) -> int:
     path = Path(call.args[0]).absolute()
     try:
         if call.path[-1] == "import":
-            added = import_entries(cache_of(call), path)
+            with waiting(call, f"importing {path}"):
+                added = import_entries(cache_of(call), path)
             call.log.info(f"imported {len(added)} files")
             return 0
         given = call.args[1:]
         entries = find_entries(call, given) if given else list(cache_of(call).entries())
         if not entries:
             raise CommandError("the cache is empty; nothing was exported")
-        count = export_entries(entries, path)
+        with waiting(call, f"exporting {len(entries)} files"):
+            count = export_entries(entries, path)
     except HostError as error:
         raise CommandError(str(error)) from error
     call.log.info(f"exported {count} files")

@@ -19,6 +19,7 @@ from rdd.cli.framework.connection import connected
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.existing import require_instance
 from rdd.cli.framework.outputs import is_json
+from rdd.cli.framework.progress import waiting
 from rdd.cli.framework.suggestions import did_you_mean
 from rdd.cli.framework.types import Call
 
@@ -50,12 +51,16 @@ def run(call: Call) -> int:
     as_json = is_json(call)
     wanted = _wanted(call)
     require_instance(call)
-    items = _plan(call, wanted)
+    with waiting(call, "measuring the disk space"):
+        items = _plan(call, wanted)
     total = sum(int(item["bytes"]) for item in items)
     dry_run = call.flags.truth("dry-run")
     if not dry_run and items:
         confirm(call, ["This removes:", *_lines(items)])
-    done = Freed(0, [], 0) if dry_run or not items else _remove(call, items)
+    done = Freed(0, [], 0)
+    if items and not dry_run:
+        with waiting(call, f"removing {len(items)} items"):
+            done = _remove(call, items)
     if as_json:
         result = {"items": items, "bytes": total, "dryRun": dry_run}
         if not dry_run:

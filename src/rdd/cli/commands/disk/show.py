@@ -19,6 +19,7 @@ from rdd.cli.framework.connection import connected
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.existing import require_instance
 from rdd.cli.framework.outputs import is_json
+from rdd.cli.framework.progress import waiting
 from rdd.cli.framework.tables import write_table
 from rdd.cli.framework.types import Call
 from rdd.host.usage.disk import Usage, usage
@@ -61,8 +62,9 @@ class HostItem(NamedTuple):
 def run(call: Call) -> int:
     as_json = is_json(call)
     require_instance(call)
-    engine, problem = engine_view(call)
-    host = list(_host_view(call))
+    with waiting(call, "measuring the disk space"):
+        engine, problem = engine_view(call)
+        host = list(_host_view(call))
     systems = file_systems(item.path for item in host)
     if as_json:
         total = Usage(sum(item.used.bytes for item in host), all(i.used.is_complete for i in host))

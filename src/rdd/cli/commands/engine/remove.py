@@ -18,6 +18,7 @@ from rdd.cli.commands.engine.objects import engine_problem, mirrored, short_id
 from rdd.cli.framework.confirm import confirm
 from rdd.cli.framework.connection import conditions_of, connected, follow
 from rdd.cli.framework.errors import TIMED_OUT, CommandError
+from rdd.cli.framework.progress import waiting
 from rdd.cli.framework.suggestions import did_you_mean
 from rdd.cli.framework.types import Call
 
@@ -42,7 +43,8 @@ def run(call: Call) -> int:
             raise CommandError("; ".join(dict.fromkeys(in_use)) + "; nothing was removed")
         confirm(call, ["This removes:", *(f"  {describe(obj)}" for obj in found.values())])
         for obj in found.values():
-            _remove(connection, plural, obj)
+            with waiting(call, f"removing {describe(obj)}"):
+                _remove(connection, plural, obj)
             call.log.info(f"removed {describe(obj)}")
     return 0
 

@@ -12,6 +12,7 @@ from rdd.base.gotext import quote
 from rdd.cli.commands.limavm import object as limavm
 from rdd.cli.framework.confirm import confirm
 from rdd.cli.framework.outputs import is_json
+from rdd.cli.framework.progress import waiting
 from rdd.cli.framework.types import Call
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def _do(call: Call, method: str, *more: str, done: str, goes: str = "") -> int:
         limavm.find(connection, name)
         if goes:
             confirm(call, [f"This deletes {goes} {quote(snapshot)} of the machine {quote(name)}."])
-        disk_request(connection, method, name, "snapshots", snapshot, *more)
+        with waiting(call, f"snapshot {snapshot}"):
+            disk_request(connection, method, name, "snapshots", snapshot, *more)
     call.log.info(f"Snapshot {quote(snapshot)} of LimaVM {quote(name)} {done}")
     return 0

@@ -5,6 +5,7 @@ import asyncio
 
 from rdd.cli.commands.service.calls import translated
 from rdd.cli.framework.errors import CommandError
+from rdd.cli.framework.progress import waiting
 from rdd.cli.framework.types import Call
 
 
@@ -20,12 +21,13 @@ def run(call: Call) -> int:
     if target and not database.exists():
         raise CommandError(f'there is no database "{database}" to copy')
 
-    def progress(done: int, total: int) -> None:
+    def report(done: int, total: int) -> None:
         call.log.info(f"copied {done} of {total} objects")
+        shown.detail(f"{100 * done // max(total, 1)} %, {done} of {total}")
 
-    with translated():
+    with translated(), waiting(call, "copying objects") as shown:
         count, place = asyncio.run(
-            copy_store(call.instance, source=source, target=target, progress=progress)
+            copy_store(call.instance, source=source, target=target, progress=report)
         )
     call.log.info(f"copied {count} objects to {place} and compared them")
     return 0

@@ -4,6 +4,7 @@
 from rdd.cli.commands.preview import space
 from rdd.cli.commands.trash.entries import content, find, listed, trash
 from rdd.cli.framework.confirm import confirm
+from rdd.cli.framework.progress import waiting
 from rdd.cli.framework.types import Call
 
 
@@ -21,7 +22,9 @@ def run(call: Call) -> int:
         ],
     )
     place = trash(call)
-    for entry in entries:
-        place.remove(entry)
+    for number, entry in enumerate(entries):
+        with waiting(call, f"removing {entry.id}") as progress:
+            progress.detail(f"{100 * number // len(entries)} %")
+            place.remove(entry)
         call.log.info(f"{entry.id} has been removed")
     return 0

@@ -459,3 +459,36 @@ async def test_tokens_are_reviewed(api: Api) -> None:
     bad = await api.post(path, {"spec": {"token": "nonsense"}})
     assert "authenticated" not in bad["status"] or bad["status"]["authenticated"] is False
     assert bad["status"]["error"]
+
+
+_ATTRIBUTES = {"nonResourceAttributes": {"path": "/"}}
+_SYSTEM = {
+    "uid": "x",
+    "selfLink": "/x",
+    "creationTimestamp": "2001-01-01T00:00:00Z",
+    "deletionTimestamp": "2001-01-01T00:00:00Z",
+    "deletionGracePeriodSeconds": 0,
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "spec"),
+    [
+        ("authorization.k8s.io/v1/subjectaccessreviews", {"user": "u", **_ATTRIBUTES}),
+        ("authorization.k8s.io/v1/selfsubjectaccessreviews", _ATTRIBUTES),
+        ("authentication.k8s.io/v1/tokenreviews", {"token": "x"}),
+    ],
+)
+async def test_reviews_ignore_what_only_the_server_sets(path: str, spec: Object, api: Api) -> None:
+    body = {"metadata": {"namespace": "elsewhere", **_SYSTEM}, "spec": spec}
+    assert (await api.post(f"/apis/{path}", body))["metadata"] == {}
+
+
+async def test_token_requests_belong_to_the_namespace_of_their_path(api: Api) -> None:
+    await api.post(ACCOUNTS, account("robot"))
+    path = f"{ACCOUNTS}/robot/token"
+    assert (await api.post(path, {"metadata": _SYSTEM}))["metadata"].get("uid") != "x"
+    status = await api.refused(400, "POST", path, {"metadata": {"namespace": "elsewhere"}})
+    assert status["message"] == (
+        "the namespace of the provided object does not match the namespace sent on the request"
+    )

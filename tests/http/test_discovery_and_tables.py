@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from tests.http.api_wire import Wire
 from tests.http.client import (
     ACCOUNTS,
     BINDINGS,
@@ -621,3 +622,28 @@ async def test_service_levels_count_the_results_of_checks(api: Api) -> None:
     text = (await api.call("GET", "/metrics/slis")).text
     assert 'kubernetes_healthcheck{name="etcd",type="healthz"} 1\n' in text
     assert 'kubernetes_healthchecks_total{name="ping",status="success",type="healthz"} 1\n' in text
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        *((path, 200) for path in ("/", "/api/", "/apis/", "/apis//", "/version/")),
+        ("/.well-known/openid-configuration/", 200),
+        *((path, 404) for path in ("/healthz/", "/livez/ping/", "/metrics/", "/metrics/slis/")),
+        *((path, 404) for path in ("/openapi/v2/", "/openapi/v3/", "/openapi/v3/version/", "//")),
+        *((path, 404) for path in ("//version", "//api/v1/namespaces", "//healthz")),
+    ],
+)
+async def test_slashes_matter_except_after_documents(path: str, status: int, api: Api) -> None:
+    assert (await api.call("GET", path)).status == status
+
+
+@pytest.mark.parametrize("path", ["/%76ersion", "/healthz%2Fping", "/%61pis", "/api%2Fv1"])
+async def test_paths_are_decoded_before_they_are_routed(path: str, api: Api) -> None:
+    assert (await api.call("GET", path)).status == 200
+
+
+@pytest.mark.parametrize("path", ["/version%", "/api/v1/namespaces/%zz", "/healthz/%4"])
+async def test_malformed_escape_is_a_bad_request(path: str, wire: Wire) -> None:
+    answer = await wire.send("GET", path)
+    assert (answer.status, answer.body) == (400, b"400 Bad Request")

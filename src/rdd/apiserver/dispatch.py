@@ -48,6 +48,8 @@ class Dispatcher:
         if not info.is_resource:
             path_handler = self._routes.find_path(request.path)
             return page_not_found() if path_handler is None else await path_handler(request)
+        if request.path.startswith("//"):  # authorised as if it had one slash, but no route
+            return page_not_found()
         registry = self._core.registry
         resource = registry.get(info.group, info.version, info.resource)
         if resource is None or not _fits_scope(request, resource):

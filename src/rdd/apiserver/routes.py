@@ -43,6 +43,8 @@ class Routes:
     def __init__(self) -> None:
         self.paths: dict[str, PathHandler] = {}
         """Handlers by exact path."""
+        self.documents: dict[str, PathHandler] = {}
+        """Handlers by path; trailing slashes do not matter, as in Kubernetes."""
         self.prefixes: list[tuple[str, PathHandler]] = []
         """Handlers by prefix (ending in '/'); exact paths take precedence."""
         self.virtual: dict[tuple[str, str], ResourceHandler] = {}
@@ -52,7 +54,9 @@ class Routes:
 
     def find_path(self, path: str) -> PathHandler | None:
         """Return the handler of a path that is no resource."""
-        handler = self.paths.get(path) or self.paths.get(path.rstrip("/"))
+        handler = self.paths.get(path)
+        if handler is None and not path.startswith("//"):
+            handler = self.documents.get(path.rstrip("/"))
         if handler is not None:
             return handler
         return next((found for prefix, found in self.prefixes if path.startswith(prefix)), None)
@@ -81,13 +85,15 @@ def make_routes(
     discovery = DiscoveryEndpoint(core, address=address)
     documents = OpenApiEndpoint(core)
     routes = Routes()
-    routes.paths |= {
-        "": partial(_index, routes=routes, registry=core.registry),
+    routes.documents |= {
         "/api": discovery.handle,
         "/apis": discovery.handle,
+        "/version": version.handler(version_suffix),
+    }
+    routes.paths |= {
+        "/": partial(_index, routes=routes, registry=core.registry),
         "/openapi/v2": documents.handle,
         "/openapi/v3": documents.handle,
-        "/version": version.handler(version_suffix),
         "/metrics": partial(_metrics, metrics=metrics),
         "/metrics/slis": partial(_service_levels, health=tuple(health)),
     }
@@ -107,7 +113,7 @@ def make_routes(
         routes.subresources["", "serviceaccounts", "token"] = partial(
             review_endpoints.token, issuer=issuer, lister=lister
         )
-        routes.paths |= {
+        routes.documents |= {
             "/.well-known/openid-configuration": partial(_openid_configuration, issuer=issuer),
             "/openid/v1/jwks": partial(_openid_keys, issuer=issuer),
         }
@@ -116,10 +122,10 @@ def make_routes(
 
 async def _index(request: Request, *, routes: Routes, registry: ResourceRegistry) -> AnyResponse:
     group_versions = [(group, v) for group, v in registry.group_versions() if group]
-    paths = {"/api/v1", *routes.paths}
+    paths = {"/api/v1", *routes.paths, *routes.documents}
     paths |= {f"/apis/{group}/{v}" for group, v in group_versions}
     paths |= {f"/apis/{group}" for group, _ in group_versions}
-    return responses.value(request, {"paths": sorted(paths - {""})})
+    return responses.value(request, {"paths": sorted(paths - {"/"})})
 
 
 async def _service_levels(request: Request, *, health: tuple[HealthEndpoint, ...]) -> AnyResponse:

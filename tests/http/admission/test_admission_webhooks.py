@@ -124,6 +124,20 @@ async def test_a_namespace_counts_as_inside_itself(world: World) -> None:
     ]
 
 
+async def test_what_only_the_server_sets_is_removed_before_admission(world: World) -> None:
+    await world.mutating("m", webhook("h", world.hook("h")))
+    system: Object = {
+        "uid": "mine",
+        "selfLink": "/x",
+        "creationTimestamp": "2001-01-01T00:00:00Z",
+        "deletionTimestamp": "2001-01-01T00:00:00Z",
+        "deletionGracePeriodSeconds": 0,
+    }
+    await world.make(CONFIG_MAPS, {"metadata": {"name": "a", **system}})
+    (seen,) = world.seen("h")
+    assert not system.keys() & seen["object"]["metadata"].keys()
+
+
 async def test_a_generated_name_is_sent_to_validating_webhooks_only(world: World) -> None:
     await world.mutating("m", webhook("m", world.hook("m")))
     await world.validating("v", webhook("v", world.hook("v")))

@@ -13,7 +13,7 @@ from rdd.apiserver.http import bodies, options, responses
 from rdd.apiserver.http.request import AnyResponse, Request
 from rdd.apiserver.kinds.decoding import TypedDecoder
 from rdd.apiserver.resources import Resource, metadata_of
-from rdd.apiserver.verbs import writes
+from rdd.apiserver.verbs import metadata_update, writes
 
 _TOKEN_REQUEST = "io.k8s.api.authentication.v1.TokenRequest"
 
@@ -31,8 +31,9 @@ async def review(
         resource,
         field_validation=opts.field_validation,
     )
-    if resource.namespaced:
-        writes.check_namespace(resource, request.info.namespace, metadata_of(obj))
+    meta = metadata_of(obj)
+    metadata_update.wipe_system_metadata(meta)
+    writes.check_namespace(resource, request.info.namespace, meta)
     attributes = _attributes(request, resource, obj, opts)
     await core.admission.mutate(attributes)
     evaluate = REVIEWS[(resource.group, resource.plural)]
@@ -73,6 +74,10 @@ async def token(
         TypedDecoder("TokenRequest", f"{names.AUTHENTICATION_GROUP}/v1", _TOKEN_REQUEST),
         field_validation=opts.field_validation,
     )
+
+    meta = metadata_of(obj)
+    metadata_update.wipe_system_metadata(meta)
+    writes.check_namespace(resource, request.info.namespace, meta)
 
     async def validate(filled: Object) -> None:
         await core.admission.validate(_attributes(request, resource, filled, opts, "token"))

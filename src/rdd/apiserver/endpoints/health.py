@@ -39,9 +39,8 @@ class HealthEndpoint:
 
     async def handle(self, request: Request) -> AnyResponse:
         """Handle /<name> and /<name>/<check>."""
-        single = request.path.strip("/").partition("/")[2]
-        if single:
-            return self._single(single)
+        if request.path != f"/{self.name}":
+            return self._single(request.path.removeprefix(f"/{self.name}/"))
         excluded = set(request.query.get("exclude", ()))
         lines: list[str] = []
         failed: list[str] = []

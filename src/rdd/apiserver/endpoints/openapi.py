@@ -53,7 +53,7 @@ class OpenApiEndpoint:
             builtin = {g for g, _ in registry.group_versions() if registry.has_builtin_group(g)}
             self._documents = _Documents(registry.all(), frozenset(builtin))
         documents = self._documents
-        parts = request.path.strip("/").split("/")
+        parts = request.path.removeprefix("/").split("/")
         # As in Kubernetes, methods do not matter here.
         if parts[1] == "v2":
             return await _v2_response(request, documents) if len(parts) == 2 else page_not_found()

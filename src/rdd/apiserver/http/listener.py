@@ -9,6 +9,7 @@ clients are too slow.
 
 import asyncio
 import logging
+import re
 import socket
 import ssl
 import time
@@ -31,7 +32,8 @@ log = logging.getLogger("rdd.apiserver.http.listener")
 
 _NO_CACHE = ("Cache-Control", "no-cache, private")
 _GZIPPED = ("Content-Encoding", "gzip")
-
+_is_bad_escape = re.compile("%(?![0-9A-Fa-f]{2})").search
+_MALFORMED = Response.text("400 Bad Request", status=400)  # the text of Go's HTTP server
 
 WHOLE_BYTES = 2 * 1024 * 1024
 """Larger responses are encrypted and sent piece by piece: other clients get their turn between."""
@@ -101,6 +103,9 @@ class HttpServer:
         """Answer an exchange; a caller in this process may have authenticated its user."""
         started = time.perf_counter()
         path, _, query = exchange.target.partition("?")
+        if "%" in path and _is_bad_escape(path):
+            _MALFORMED.send(exchange)
+            return
         request = Request(
             exchange.method,
             path,

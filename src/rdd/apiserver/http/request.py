@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote
 
+from rdd.api import names
 from rdd.apiserver.auth import identities
 from rdd.http.exchange import Exchange, Query
 from rdd.http.headers import HeaderList
@@ -100,9 +101,9 @@ _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete
 
 def parse_path(method: str, path: str, *, wants_watch: bool = False) -> RequestInfo:
     """Parse a request path; never fails (unknown forms are non-resource paths)."""
+    path = _decoded(path)
     info = RequestInfo(path)
-    # As in Go, an encoded slash separates segments, too.
-    parts = (unquote(path) if "%" in path else path).strip("/").split("/")
+    parts = path.strip("/").split("/")
     root = parts[0]
     if root == "api" and len(parts) >= 3:
         info.version, rest = parts[1], parts[2:]
@@ -136,6 +137,15 @@ def parse_path(method: str, path: str, *, wants_watch: bool = False) -> RequestI
         if info.verb == "delete" and not info.name:
             info.verb = "deletecollection"
     return info
+
+
+def _decoded(path: str) -> str:
+    """Return the path that is routed and authorised: as in Go, an encoded slash separates, too.
+
+    What follows the prefix of passthrough is the business of its handler and stays as it is.
+    """
+    decoded = unquote(path) if "%" in path else path
+    return path if decoded.startswith(names.PASSTHROUGH_PREFIX) else decoded
 
 
 Headers = Mapping[str, str]
@@ -178,7 +188,6 @@ class Request:
         depth: int = 0,
     ) -> None:
         self.method = method
-        self.path = path
         self.query: Query = {} if query is None else query
         self.headers = headers
         self.body = body
@@ -198,6 +207,7 @@ class Request:
         self.document: YamlDocument | None = None
         """The decoded body, if it is YAML large enough to be decoded off the event loop."""
         self.info = parse_path(method, path, wants_watch=_wants_watch(self.query))
+        self.path = self.info.path
         self.warnings: list[str] = []
         self.audit_annotations: dict[str, str] = {}
         self.audit: AuditRecord | None = None

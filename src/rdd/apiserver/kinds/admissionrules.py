@@ -34,13 +34,13 @@ def ordered(obj: Object, struct: str) -> Object:
 def default_rules(rules: Sequence[Object] | None) -> None:
     """Default the scope of rules to all scopes."""
     for rule in rules or ():
-        if not rule.get("scope"):
+        if rule.get("scope") is None:
             rule["scope"] = "*"
 
 
 def default_match_resources(found: Object) -> Object:
     """Default the policy and the selectors; empty selectors match everything."""
-    if not found.get("matchPolicy"):
+    if found.get("matchPolicy") is None:
         found["matchPolicy"] = "Equivalent"
     for selector in ("namespaceSelector", "objectSelector"):
         if found.get(selector) is None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from rdd.api import fielderrors, name_validation, selectors
 from rdd.api.fielderrors import FieldError
+from rdd.api.jsonpath import JsonPath, JsonPathError
 from rdd.api.types import Object
 from rdd.apiserver.kinds import admissionrules
 from rdd.apiserver.kinds.admissionrules import choice_errors
@@ -284,8 +285,7 @@ def _status_errors(status: Object) -> list[FieldError]:
         path = f"status.typeChecking.expressionWarnings[{i}]"
         if not warning.get("warning"):
             errors.append(fielderrors.required(f"{path}.warning"))
-        if not warning.get("fieldRef", "").strip():
-            errors.append(fielderrors.required(f"{path}.fieldRef"))
+        errors += _field_ref_errors(warning.get("fieldRef", "").strip(), f"{path}.fieldRef")
     seen: set[str] = set()
     for i, condition in enumerate(status.get("conditions") or ()):
         path, kind = f"status.conditions[{i}]", condition.get("type", "")
@@ -294,6 +294,16 @@ def _status_errors(status: Object) -> list[FieldError]:
         seen.add(kind)
         errors += condition_errors(condition, path)
     return errors
+
+
+def _field_ref_errors(text: str, path: str) -> list[FieldError]:
+    if not text:
+        return [fielderrors.required(path)]
+    try:
+        JsonPath(text)
+    except JsonPathError as error:
+        return [fielderrors.invalid(path, text, f"invalid JSONPath: {error}")]
+    return []
 
 
 def condition_errors(condition: Object, path: str) -> list[FieldError]:

@@ -7,7 +7,7 @@ from rdd.apiserver.components import Core
 from rdd.apiserver.http import bodies, negotiation, options, responses
 from rdd.apiserver.http.request import AnyResponse, Request
 from rdd.apiserver.resources import Resource, metadata_of
-from rdd.apiserver.verbs import writes
+from rdd.apiserver.verbs import metadata_update, writes
 
 
 async def create(core: Core, request: Request, resource: Resource) -> AnyResponse:
@@ -30,6 +30,7 @@ async def create(core: Core, request: Request, resource: Resource) -> AnyRespons
         field_validation=opts.field_validation,
     )
     meta = metadata_of(obj)
+    metadata_update.wipe_system_metadata(meta)
     writes.check_namespace(resource, namespace, meta)
     write = writes.Write(
         core,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The metadata of a changed object: what the server keeps, counts and checks."""
+"""System metadata in requests: what the server drops, keeps, counts and checks."""
 
 from typing import Any
 
@@ -9,6 +9,23 @@ from rdd.api.types import Object
 from rdd.apiserver.resources import Resource
 from rdd.apiserver.state.entries import CacheEntry
 from rdd.base import gotext
+
+_SYSTEM = (
+    "creationTimestamp",
+    "uid",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "selfLink",
+)
+
+
+def wipe_system_metadata(meta: dict[str, Any]) -> None:
+    """Drop what only the server sets from a new object, before admission sees it.
+
+    As in Kubernetes, an update or apply that creates keeps it.
+    """
+    for member in _SYSTEM:
+        meta.pop(member, None)
 
 
 def keep_system_metadata(meta: dict[str, Any], old_meta: dict[str, Any], entry: CacheEntry) -> None:

@@ -145,10 +145,6 @@ async def insert(write: Write, obj: Object) -> Written:
     attributes, obj = await _mutate(write, CREATE, obj, None, size)
     meta = metadata_of(obj)
     version = meta.pop("resourceVersion", None)
-    if write.request.info.verb == "create":
-        # As in Kubernetes, an update or apply that creates keeps them.
-        meta.pop("deletionTimestamp", None)
-        meta.pop("deletionGracePeriodSeconds", None)
     meta.pop("selfLink", None)
     meta["uid"] = new_uid()
     meta["creationTimestamp"] = core.now_text()

@@ -331,6 +331,16 @@ def test_policy_defaults() -> None:
             id="name-twice",
         ),
         pytest.param(
+            {"matchConstraints": {"resourceRules": [{**RULE, "scope": ""}], "matchPolicy": ""}},
+            [
+                'matchConstraints.matchPolicy: Unsupported value: "": supported values: '
+                '"Equivalent", "Exact"',
+                'matchConstraints.resourceRules[0].scope: Unsupported value: "": supported '
+                'values: "*", "Cluster", "Namespaced"',
+            ],
+            id="empty-is-not-absent",
+        ),
+        pytest.param(
             {"failurePolicy": "Maybe"},
             ['failurePolicy: Unsupported value: "Maybe": supported values: "Fail", "Ignore"'],
             id="failure-policy",
@@ -415,6 +425,24 @@ def test_policy_status_is_checked_and_written_separately() -> None:
         'status.conditions[0].reason: Invalid value: "1": a condition reason must start with '
         "alphabetic character, optionally followed by a string of alphanumeric characters or "
         "'_,:', and must end with an alphanumeric character or '_'",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ref", "expected"),
+    [
+        pytest.param("spec.validations[0].expression", [], id="path"),
+        pytest.param(" ", ["Required value"], id="empty"),
+        pytest.param("spec[", ['Invalid value: "spec[": invalid JSONPath: '], id="malformed"),
+    ],
+)
+def test_field_of_a_warning_is_a_json_path(ref: str, expected: list[str]) -> None:
+    warning = {"fieldRef": ref, "warning": "w"}
+    new = {**policy_of(), "status": {"typeChecking": {"expressionWarnings": [warning]}}}
+    found = texts(policy.validate_update(new, policy_of(), subresource="status").errors)
+    path = "status.typeChecking.expressionWarnings[0].fieldRef: "
+    assert [e.startswith(path + text) for e, text in zip(found, expected, strict=True)] == [
+        True for _ in expected
     ]
 
 

@@ -492,3 +492,15 @@ async def test_token_requests_belong_to_the_namespace_of_their_path(api: Api) ->
     assert status["message"] == (
         "the namespace of the provided object does not match the namespace sent on the request"
     )
+
+
+async def test_a_list_of_one_name_needs_the_right_to_that_name(api: Api) -> None:
+    headers = await robot(api, rule("list", "watch", resourceNames=["a"]))
+    one = f"{CONFIG_MAPS}?fieldSelector=metadata.name%3Da"
+    assert (await api.call("GET", one, headers=headers)).status == 200
+    for query in ("", "?fieldSelector=metadata.name%3Db", "?fieldSelector=metadata.name!%3Da"):
+        await api.refused(403, "GET", f"{CONFIG_MAPS}{query}", headers=headers)
+    # Malformed options select nothing: the right to list is missing, which is reported first.
+    for query in ("&limit=x", "&labelSelector=%2C", "&timeoutSeconds=x"):
+        await api.refused(403, "GET", f"{one}{query}", headers=headers)
+        await api.refused(400, "GET", f"{one}{query}")

@@ -20,9 +20,8 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from rdd.api import errors, fieldselectors, names
+from rdd.api import errors, names
 from rdd.api.fielderrors import FieldError
-from rdd.api.name_validation import path_segment_name_errors
 from rdd.apiserver import bootstrap
 from rdd.apiserver.admission import warnings
 from rdd.apiserver.admission.chain import Chain, Plugin
@@ -53,7 +52,7 @@ from rdd.apiserver.endpoints.health import HealthEndpoint
 from rdd.apiserver.endpoints.metrics import ServerMetrics
 from rdd.apiserver.fairness import InFlight
 from rdd.apiserver.http import responses
-from rdd.apiserver.http.options import check_timeout
+from rdd.apiserver.http.options import check_timeout, selected_name
 from rdd.apiserver.http.request import NO_SNIFF, AnyResponse, Request, User
 from rdd.apiserver.kinds.catalog import builtin_kinds, review_kinds
 from rdd.apiserver.kinds.resources import make_resource
@@ -400,15 +399,10 @@ def _check_rules(
 def _attributes(request: Request) -> AuthorizationAttributes:
     """Return what to authorise; a list or watch of one name is authorised for that name."""
     attributes = AuthorizationAttributes.of(request)
-    selector = request.first("fieldSelector")
-    if attributes.verb in ("list", "watch") and selector and not attributes.name:
-        try:
-            name = fieldselectors.parse_field_selector(selector).exact_value("metadata.name")
-        except errors.BadRequest:
-            name = None  # the handler refuses the selector
-        if name and not path_segment_name_errors(name):
-            return replace(attributes, name=name)
-    return attributes
+    if attributes.verb not in ("list", "watch") or attributes.name:
+        return attributes
+    name = selected_name(request) if "fieldSelector" in request.query else ""
+    return replace(attributes, name=name) if name else attributes
 
 
 def warning_headers(texts: list[str]) -> list[tuple[str, str]]:

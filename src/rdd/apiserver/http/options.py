@@ -10,7 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rdd.api import errors, fielderrors, fieldselectors, metadata, names, selectors
+from rdd.api import (
+    errors,
+    fielderrors,
+    fieldselectors,
+    metadata,
+    name_validation,
+    names,
+    selectors,
+)
 from rdd.api.fielderrors import FieldError
 from rdd.apiserver.http import bodies
 from rdd.apiserver.http.request import Request
@@ -189,9 +197,35 @@ def _delete_body(request: Request) -> dict[str, Any]:
 
 def list_options(request: Request, *, is_watch: bool) -> ListOptions:
     """Return the validated ListOptions of a list, watch or deletecollection."""
-    query = request.query
-    if not query:
+    if not request.query:
         return ListOptions()
+    options = _decoded(request)
+    errs = _watch_errors(options) if is_watch else _list_errors(options)
+    if errs:
+        # Selectors that cannot be parsed are reported before the validation of the options.
+        selectors.parse_label_selector(options.label_selector)
+        fieldselectors.parse_field_selector(options.field_selector)
+        raise _invalid("ListOptions", errs)
+    return options
+
+
+def selected_name(request: Request) -> str:
+    """Return the one name that a list or watch selects: it is authorised for that name.
+
+    Empty if it selects none, or if options are malformed, which the handler refuses.
+    """
+    try:
+        options = _decoded(request)
+        selectors.parse_label_selector(options.label_selector)
+        fields = fieldselectors.parse_field_selector(options.field_selector)
+    except errors.BadRequest:
+        return ""
+    name = fields.exact_value("metadata.name") or ""
+    return "" if name_validation.path_segment_name_errors(name) else name
+
+
+def _decoded(request: Request) -> ListOptions:
+    query = request.query
     options = ListOptions(
         label_selector=request.first("labelSelector"),
         field_selector=request.first("fieldSelector"),
@@ -205,12 +239,6 @@ def list_options(request: Request, *, is_watch: bool) -> ListOptions:
         options.timeout_s = _parse_int(request.first("timeoutSeconds"))
     if "limit" in query:
         options.limit = _parse_int(request.first("limit"))
-    errs = _watch_errors(options) if is_watch else _list_errors(options)
-    if errs:
-        # Selectors that cannot be parsed are reported before the validation of the options.
-        selectors.parse_label_selector(options.label_selector)
-        fieldselectors.parse_field_selector(options.field_selector)
-        raise _invalid("ListOptions", errs)
     return options
 
 

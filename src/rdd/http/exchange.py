@@ -171,6 +171,13 @@ class Exchange(ABC):
     def write(self, data: bytes) -> None:
         """Send a part of the body without waiting."""
 
+    def push(self, data: bytes) -> int:
+        """Send a part of the body; return what waits for this client, -1 if it is gone."""
+        if self.is_closing:
+            return -1
+        self.write(data)
+        return self.buffered_bytes
+
     @abstractmethod
     def finish(self) -> None:
         """End the body."""

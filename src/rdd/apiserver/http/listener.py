@@ -275,11 +275,7 @@ class _Writer:
 
     def push(self, data: bytes) -> bool:
         """Send without waiting; return False if the client is too slow or disconnected."""
-        exchange = self._exchange
-        if exchange.is_closing:
-            return False
-        exchange.write(data)
-        return exchange.buffered_bytes <= MAX_BEHIND_BYTES
+        return 0 <= self._exchange.push(data) <= MAX_BEHIND_BYTES
 
     async def closed(self) -> None:
         """Return when the client closes the connection."""

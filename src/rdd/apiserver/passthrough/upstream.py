@@ -14,9 +14,9 @@ from typing import cast
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from rdd.http.headers import HeaderList, Headers, clean
+from rdd.http.incoming import Incoming
 
 MAX_HEAD_BYTES = 256 * 1024
-MAX_UNREAD_BYTES = 256 * 1024
 
 
 class UpstreamError(Exception):
@@ -34,14 +34,10 @@ class Upstream(asyncio.Protocol):
         self._pairs: HeaderList = []
         self._head_bytes = 0
         self._head: asyncio.Future[None] = self._loop.create_future()
-        self._pieces: list[bytes] = []
-        self._unread = 0
-        self._is_paused = False
         self._is_writing_paused = False
         self._is_complete = False
         self._is_upgraded = False
         self._failure: UpstreamError | None = None
-        self._waiter: asyncio.Future[None] | None = None
         self._drain_waiter: asyncio.Future[None] | None = None
         self._is_interim = False
         self._is_head_request = False
@@ -50,6 +46,7 @@ class Upstream(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._incoming = Incoming(self._transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         if not self._is_complete:
@@ -59,7 +56,7 @@ class Upstream(asyncio.Protocol):
                 self._fail(str(exc) if exc else "Server disconnected")
         if self._drain_waiter is not None and not self._drain_waiter.done():
             self._drain_waiter.set_result(None)
-        self._wake()
+        self._incoming.wake()
 
     def pause_writing(self) -> None:
         self._is_writing_paused = True
@@ -71,7 +68,7 @@ class Upstream(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._is_upgraded:
-            self._feed(data)
+            self._incoming.feed(data)
             return
         if not self.status:
             self._head_bytes += len(data)
@@ -81,7 +78,7 @@ class Upstream(asyncio.Protocol):
             self._is_upgraded = True
             self._is_complete = False
             if rest := data[upgrade.args[0] :]:
-                self._feed(rest)
+                self._incoming.feed(rest)
             return
         except HttpParserError as error:
             self._fail(f"malformed response: {error}")
@@ -111,23 +108,15 @@ class Upstream(asyncio.Protocol):
             self._head.set_result(None)
 
     def on_body(self, data: bytes) -> None:
-        self._feed(data)
+        self._incoming.feed(data)
 
     def on_message_complete(self) -> None:
         if not self._is_interim:
             self._is_complete = True
-            self._wake()
+            self._incoming.wake()
 
     def _is_delimited_by_end(self) -> bool:
         return "Content-Length" not in self.headers and "Transfer-Encoding" not in self.headers
-
-    def _feed(self, data: bytes) -> None:
-        self._pieces.append(data)
-        self._unread += len(data)
-        if self._unread > MAX_UNREAD_BYTES and not self._is_paused:
-            self._is_paused = True
-            self._transport.pause_reading()
-        self._wake()
 
     def _fail(self, text: str) -> None:
         if self._failure is None:
@@ -135,11 +124,7 @@ class Upstream(asyncio.Protocol):
         if not self._head.done():
             self._head.set_exception(self._failure)
             self._head.exception()  # the request may have been cancelled
-        self._wake()
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        self._incoming.wake()
 
     # -- the request
 
@@ -164,23 +149,13 @@ class Upstream(asyncio.Protocol):
 
     async def read(self) -> bytes:
         """Return the next bytes of the body or of the upgraded connection; empty at the end."""
-        while not self._pieces:
+        while not self._incoming:
             if self._failure is not None and not self._is_upgraded:
                 raise self._failure
             if self._is_complete or self._failure is not None:
                 return b""
-            self._waiter = self._loop.create_future()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
-        data = b"".join(self._pieces)
-        self._pieces.clear()
-        self._unread = 0
-        if self._is_paused and not self._transport.is_closing():
-            self._is_paused = False
-            self._transport.resume_reading()
-        return data
+            await self._incoming.changed()
+        return self._incoming.take()
 
     def write(self, data: bytes) -> None:
         """Send bytes without waiting."""

@@ -6,8 +6,9 @@ resolves each call to the overloads that fit. Generic functions are matched by
 unification (`substitution.py`). All problems are collected; their texts and
 places are those of cel-go.
 
-Literals of lists and maps must be homogeneous, as Kubernetes demands; only the
-arguments of `format` may be of different types.
+An expression without type errors is then validated: what is written down in it must be valid, and
+literals of lists and maps must be homogeneous, as Kubernetes demands; only the arguments of
+`format` may be of different types.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +30,7 @@ from rdd.cel.ast import (
 from rdd.cel.errors import EvaluationError, Issue
 from rdd.cel.functions import Overload
 from rdd.cel.library import formatting, regex, time
-from rdd.cel.substitution import Substitution
+from rdd.cel.substitution import Substitution, is_less_specific
 
 _TYPE_NAMES = {
     kind.name: kind
@@ -42,6 +43,7 @@ _TYPE_NAMES = {
 
 # What a literal argument must be for these functions, checked when the rule is written.
 _LITERAL_CHECKS = ("matches", "timestamp", "duration")
+_LOGICAL = ("_&&_", "_||_")
 
 
 class Checker:
@@ -61,6 +63,8 @@ class Checker:
         self._nodes: list[Node] = []
         self._substitution = Substitution()
         self._inside_format = 0
+        self._aggregates: list[ListLiteral | MapLiteral] = []
+        """Literals that must be homogeneous."""
         self.issues: list[Issue] = []
         self.referenced: set[str] = set()
         """Names of the variables the expression reads."""
@@ -70,6 +74,8 @@ class Checker:
         self._check(tree)
         for node in self._nodes:
             node.type = self._substitution.apply(self._types[id(node)], final=True)
+        if not self.issues:
+            self._validate()
 
     def _report(self, node: Node, message: str) -> None:
         self.issues.append(Issue(node.pos, message))
@@ -181,16 +187,14 @@ class Checker:
         is_format = node.function == "format" and node.target is not None
         self._inside_format += is_format
         arg_types = [self._check(arg) for arg in node.args]
+        target = None if node.target is None else self._check(node.target)
         self._inside_format -= is_format
         overloads = self._functions.get(node.function)
-        if node.target is None:
-            if overloads is None:
-                return self._undeclared(node)
-            return self._resolve(node, overloads, arg_types)
-        target = self._check(node.target)
         if overloads is None:
             return self._undeclared(node)
-        return self._resolve(node, overloads, [target, *arg_types])
+        if target is not None:
+            arg_types = [target, *arg_types]
+        return self._resolve(node, overloads, arg_types)
 
     def _undeclared(self, node: Call) -> t.Type:
         self._report(node, f"undeclared reference to '{node.function}' (in container '')")
@@ -199,13 +203,15 @@ class Checker:
     def _resolve(
         self, node: Call, overloads: tuple[Overload, ...], arg_types: list[t.Type]
     ) -> t.Type:
+        if node.function in _LOGICAL:
+            return self._logical(node, overloads, arg_types)
         is_member = node.target is not None
         result: t.Type | None = None
         for overload in overloads:
             if overload.is_member != is_member or len(overload.args) != len(arg_types):
                 continue
             args, returned = self._instance(overload)
-            if not self._substitution.assign_all(args, arg_types):
+            if not self._substitution.assign_all(arg_types, args):
                 continue
             node.overloads.append(overload)
             returned = self._substitution.apply(returned)
@@ -214,7 +220,6 @@ class Checker:
             elif not result.is_dynamic and not t.same(returned, result):
                 result = t.DYN
         if result is not None:
-            self._check_literals(node)
             return result
         shown = [str(self._substitution.apply(arg, final=True)) for arg in arg_types]
         receiver = f"{shown.pop(0)}." if is_member else ""
@@ -223,6 +228,18 @@ class Checker:
             node, f"found no matching overload for '{node.function}' applied to '{signature}'"
         )
         return t.ERROR
+
+    def _logical(
+        self, node: Call, overloads: tuple[Overload, ...], arg_types: list[t.Type]
+    ) -> t.Type:
+        result = t.BOOL
+        for arg, found in zip(node.args, arg_types, strict=True):
+            if not self._substitution.assign(found, t.BOOL):
+                actual = self._substitution.apply(found, final=True)
+                self._report(arg, f"expected type 'bool' but found '{actual}'")
+                result = t.ERROR
+        node.overloads += overloads
+        return result
 
     def _instance(self, overload: Overload) -> tuple[list[t.Type], t.Type]:
         """Return the signature with type parameters of its own."""
@@ -242,13 +259,45 @@ class Checker:
         params = tuple(self._renamed(p, names) for p in candidate.params)
         return t.Type(candidate.kind, candidate.name, params)
 
+    def _validate(self) -> None:
+        for node in self._nodes:
+            if isinstance(node, Call) and node.overloads:
+                self._check_literals(node)
+        for aggregate in self._aggregates:
+            if isinstance(aggregate, ListLiteral):
+                self._check_elements(aggregate)
+            else:
+                self._check_entries(aggregate)
+
+    def _check_elements(self, node: ListLiteral) -> None:
+        first: t.Type | None = None
+        for i, item in enumerate(node.elements):
+            found = item.type.params[0] if i in node.optional else item.type
+            first = first or found
+            if str(found) != str(first):
+                self._report(item, f"expected type '{first}' but found '{found}'")
+                return
+
+    def _check_entries(self, node: MapLiteral) -> None:
+        first: tuple[t.Type, t.Type] | None = None
+        for entry in node.entries:
+            value = entry.value.type.params[0] if entry.optional else entry.value.type
+            first = first or (entry.key.type, value)
+            for part, found, wanted in (
+                (entry.key, entry.key.type, first[0]),
+                (entry.value, value, first[1]),
+            ):
+                if str(found) != str(wanted):
+                    self._report(part, f"expected type '{wanted}' but found '{found}'")
+
     def _check_literals(self, node: Call) -> None:
         """Refuse patterns, timestamps, durations and templates that are written down and wrong."""
         if node.function == "format":
             self._check_format(node)
         if node.function not in _LITERAL_CHECKS:
             return
-        arg = node.args[-1] if node.args else None
+        # The first argument also of `matches(text, pattern)`, as in cel-go.
+        arg = node.args[0] if node.args else None
         if not isinstance(arg, Literal) or not isinstance(arg.value, str):
             return
         if not _is_valid_literal(node.function, arg.value):
@@ -280,18 +329,22 @@ class Checker:
             found = self._check(item)
             if i in node.optional:
                 found = self._unwrapped(item, found)
-            element = self._joined(item, element, found)
+            element = self._joined(element, found)
+        if not self._inside_format:
+            self._aggregates.append(node)
         return t.list_of(element if element is not None else self._substitution.fresh())
 
     def _map(self, node: MapLiteral) -> t.Type:
         key: t.Type | None = None
         value: t.Type | None = None
         for entry in node.entries:
-            key = self._joined(entry.key, key, self._check(entry.key))
+            key = self._joined(key, self._check(entry.key))
             found = self._check(entry.value)
             if entry.optional:
                 found = self._unwrapped(entry.value, found)
-            value = self._joined(entry.value, value, found)
+            value = self._joined(value, found)
+        if not self._inside_format:
+            self._aggregates.append(node)
         if key is None or value is None:
             return t.map_of(self._substitution.fresh(), self._substitution.fresh())
         return t.map_of(key, value)
@@ -304,17 +357,12 @@ class Checker:
             self._report(node, f"expected type 'optional_type({found})' but found '{found}'")
         return found
 
-    def _joined(self, node: Node, previous: t.Type | None, current: t.Type) -> t.Type:
+    def _joined(self, previous: t.Type | None, current: t.Type) -> t.Type:
         if previous is None:
             return current
         if self._substitution.assign(previous, current):
-            return current if current.is_dynamic else previous
-        if self._inside_format:
-            return t.DYN
-        expected = self._substitution.apply(previous, final=True)
-        actual = self._substitution.apply(current, final=True)
-        self._report(node, f"expected type '{expected}' but found '{actual}'")
-        return t.ERROR
+            return previous if is_less_specific(previous, current) else current
+        return t.DYN
 
     def _object(self, node: ObjectLiteral) -> t.Type:
         found = self._object_types(node.name)

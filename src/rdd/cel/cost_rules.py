@@ -68,6 +68,17 @@ def _parse_argument(sizes: Sizes, node: Call, _overload: str) -> Result | None:
     return Result(size.scaled(TRAVERSAL), size)
 
 
+def _parse_text(sizes: Sizes, node: Call, overload: str) -> Result | None:
+    """ip, quantity and their like: a pass over the text."""
+    if overload == "cidr_ip":
+        return None
+    return Result(sizes.size(node.args[0]).scaled(TRAVERSAL))
+
+
+def _parse_twice(sizes: Sizes, node: Call, _overload: str) -> Result | None:
+    return Result(sizes.size(node.args[0]).scaled(2 * TRAVERSAL))
+
+
 def _copy_target(sizes: Sizes, node: Call, _overload: str) -> Result | None:
     if node.target is None:
         return None
@@ -278,14 +289,18 @@ LIST_RULES: dict[str, Rule] = {
     },
 }  # fmt: skip
 
-# Functions that Kubernetes prices itself. `isIP('x')` and its like are absent: there the price
-# is meant for a receiver that these functions do not have, so that the general one applies.
+# Functions that Kubernetes prices itself. `isURL` is absent: the general price applies.
 KUBERNETES_RULES: dict[str, Rule] = {
     "check": _constant(350_000),
     "fieldSelector": _selector,
     "labelSelector": _selector,
     **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _over_list),
     "url": _parse_argument,
+    **dict.fromkeys(
+        ("ip", "isIP", "cidr", "isCIDR", "quantity", "isQuantity", "semver", "isSemver"),
+        _parse_text,
+    ),
+    "ip.isCanonical": _parse_twice,
     **dict.fromkeys(("lowerAscii", "upperAscii", "substring", "trim"), _copy_target),
     "replace": _replace,
     "split": _split,

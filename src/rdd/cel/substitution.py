@@ -44,12 +44,12 @@ class Substitution:
     def _rebuilt(candidate: t.Type, params: tuple[t.Type, ...]) -> t.Type:
         return t.Type(candidate.kind, candidate.name, params, min_size=candidate.min_size)
 
-    def assign_all(self, targets: list[t.Type], sources: list[t.Type]) -> bool:
-        """Return whether each source fits its target; parameters are bound only if all do."""
-        if len(targets) != len(sources):
+    def assign_all(self, given: list[t.Type], formal: list[t.Type]) -> bool:
+        """Return whether all types fit those of a signature; parameters are bound only if so."""
+        if len(given) != len(formal):
             return False
         self._undo.clear()
-        if all(self._assign(a, b) for a, b in zip(targets, sources, strict=True)):
+        if all(self._fits(a, b) for a, b in zip(given, formal, strict=True)):
             return True
         for name, before in reversed(self._undo):
             if before is None:
@@ -58,42 +58,49 @@ class Substitution:
                 self._found[name] = before
         return False
 
-    def assign(self, target: t.Type, source: t.Type) -> bool:
-        """Return whether a value of the source type can be used as the target type."""
-        return self.assign_all([target], [source])
+    def assign(self, first: t.Type, second: t.Type) -> bool:
+        """Return whether two types fit each other."""
+        return self.assign_all([first], [second])
 
-    def _assign(self, target: t.Type, source: t.Type) -> bool:
-        if source.kind is t.K_PARAM:
-            return self._bind(source, target, is_source=True)
-        if target.kind is t.K_PARAM:
-            return self._bind(target, source, is_source=False)
-        if target.is_dynamic or source.is_dynamic:
+    def _fits(self, first: t.Type, second: t.Type) -> bool:
+        if second.kind is t.K_PARAM:
+            fits, is_bound = self._bind(second, first)
+            if fits or is_bound:
+                return fits
+        if first.kind is t.K_PARAM:
+            return self._bind(first, second)[0]
+        if first.is_dynamic or second.is_dynamic:
             return True
-        if target.kind is t.K_NULL:
-            return source.kind in _NULLABLE
-        if source.kind is t.K_NULL:
-            return target.kind in _NULLABLE
-        if target.kind is t.K_TYPE:
-            return source.kind is t.K_TYPE
-        if target.kind != source.kind or target.name != source.name:
+        if first.kind is t.K_NULL:
+            return second.kind in _NULLABLE
+        if second.kind is t.K_NULL:
+            return first.kind in _NULLABLE
+        if first.kind is t.K_TYPE:
+            return second.kind is t.K_TYPE
+        if first.kind != second.kind or first.name != second.name:
             return False
-        if len(target.params) != len(source.params):
+        if len(first.params) != len(second.params):
             return False
-        return all(self._assign(a, b) for a, b in zip(target.params, source.params, strict=True))
+        return all(self._fits(a, b) for a, b in zip(first.params, second.params, strict=True))
 
-    def _bind(self, parameter: t.Type, other: t.Type, *, is_source: bool) -> bool:
-        found = self._found.get(parameter.name)
-        if found is not None:
-            fits = self._assign(other, found) if is_source else self._assign(found, other)
-            if fits and found.is_dynamic is False and other.is_dynamic:
-                self._record(parameter.name, other)  # the most general type wins
-            return fits
+    def _bind(self, parameter: t.Type, other: t.Type) -> tuple[bool, bool]:
+        """Return whether a type can stand for a parameter, and whether it was bound before."""
         if other.kind is t.K_PARAM and other.name == parameter.name:
-            return True
-        if self._occurs(parameter.name, other):
-            return False
-        self._record(parameter.name, other)
-        return True
+            return True, True
+        found = self._found.get(parameter.name)
+        if found is None:
+            if self._occurs(parameter.name, other):
+                return False, False
+            self._record(parameter.name, other)
+            return True, False
+        if t.same(other, found):
+            return True, True
+        if not self._fits(other, found):
+            return False, True
+        general = other if is_less_specific(other, found) else found
+        if not self._occurs(parameter.name, general):
+            self._record(parameter.name, general)
+        return True, True
 
     def _record(self, name: str, found: t.Type) -> None:
         self._undo.append((name, self._found.get(name)))
@@ -101,6 +108,19 @@ class Substitution:
 
     def _occurs(self, name: str, candidate: t.Type) -> bool:
         return _mentions(self.apply(candidate), name)
+
+
+def is_less_specific(first: t.Type, second: t.Type) -> bool:
+    """Return whether the first type is as general as the second, or more."""
+    if first.is_dynamic or first.kind is t.K_PARAM:
+        return True
+    if second.is_dynamic or second.kind is t.K_PARAM or first.kind != second.kind:
+        return False
+    if not first.params or first.kind is t.K_TYPE:
+        return first.kind is t.K_TYPE or t.same(first, second)
+    return len(first.params) == len(second.params) and all(
+        map(is_less_specific, first.params, second.params)
+    )
 
 
 def _mentions(candidate: t.Type, name: str) -> bool:

@@ -80,8 +80,8 @@ def _issue(column: int, message: str, line: str) -> str:
         ),
         pytest.param(
             "self.items.all(i, i.size)",
-            15,
-            "found no matching overload for '_&&_' applied to '(bool, int)'",
+            20,
+            "expected type 'bool' but found 'int'",
             id="predicate",
         ),
         pytest.param(
@@ -146,6 +146,94 @@ def test_a_type_error_names_its_place(expression: str, column: int, message: str
     with pytest.raises(cel.CompileError) as caught:
         _ENV.compile(expression)
     assert str(caught.value).startswith(_issue(column, message, expression))
+
+
+# Observed with the libraries of Kubernetes 1.36.
+@pytest.mark.parametrize(
+    ("expression", "messages"),
+    [
+        pytest.param("1 && true", ["1: expected type 'bool' but found 'int'"], id="and"),
+        pytest.param(
+            "true || 'a' || 1",
+            [
+                "9: expected type 'bool' but found 'string'",
+                "16: expected type 'bool' but found 'int'",
+            ],
+            id="or-twice",
+        ),
+        pytest.param(
+            "[1].exists(x, 'a')", ["15: expected type 'bool' but found 'string'"], id="exists"
+        ),
+        pytest.param(
+            "[1, 'a', 2, true].size() == 1",
+            ["5: expected type 'int' but found 'string'"],
+            id="mixed-list",
+        ),
+        pytest.param(
+            "{'a': 1, 'b': 'x', 2: 3}.size() == 1",
+            [
+                "15: expected type 'int' but found 'string'",
+                "20: expected type 'string' but found 'int'",
+            ],
+            id="mixed-map",
+        ),
+        pytest.param(
+            "[dyn(1), 'a'].size() == 1",
+            ["10: expected type 'dyn' but found 'string'"],
+            id="dynamic-beside-text",
+        ),
+        pytest.param(
+            "[duration('1s'), null].size() == 1",
+            ["18: expected type 'duration' but found 'null'"],
+            id="null-beside-duration",
+        ),
+        pytest.param(
+            "[1, 'a'].size() == 'x'",
+            ["17: found no matching overload for '_==_' applied to '(int, string)'"],
+            id="type-errors-hide-mixed-lists",
+        ),
+        pytest.param(
+            "duration('x') == 1",
+            ["15: found no matching overload for '_==_' applied to '(duration, int)'"],
+            id="type-errors-hide-literals",
+        ),
+        pytest.param(
+            "'%d'.format(['a']) == 1",
+            ["20: found no matching overload for '_==_' applied to '(string, int)'"],
+            id="type-errors-hide-templates",
+        ),
+        pytest.param(
+            "duration('x') == duration('y')",
+            ["10: invalid duration argument", "27: invalid duration argument"],
+            id="literals",
+        ),
+        pytest.param(
+            "[].max() < 'a'",
+            ["10: found no matching overload for '_<_' applied to '(int, string)'"],
+            id="empty-list-of-numbers",
+        ),
+        pytest.param("[].map(v, v).size() == 1", [], id="mapped-empty-list"),
+        pytest.param("{}.map(v, v).size() == 1", [], id="mapped-empty-map"),
+        pytest.param(
+            "[].filter(v, v > 1).map(v, true, v).size() == 1", [], id="filtered-empty-list"
+        ),
+        pytest.param("[[], ['a']].size() == 1", [], id="empty-beside-texts"),
+        pytest.param("'%s=%d'.format(['a', 1]) == 'x'", [], id="mixed-arguments-of-format"),
+    ],
+)
+def test_type_errors_come_first_and_literals_are_homogeneous(
+    expression: str, messages: list[str]
+) -> None:
+    found: list[str] = []
+    try:
+        _ENV.compile(expression)
+    except cel.CompileError as error:
+        found = [
+            line.removeprefix("ERROR: <input>:1:")
+            for line in str(error).splitlines()
+            if line.startswith("ERROR")
+        ]
+    assert found == messages
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,9 @@ LIBRARY = Library()
 _T = t.param("T")
 _LIST = t.list_of(_T)
 
+# In the order of cel-go: the first overload decides what an empty list contains.
+_KINDS = (t.INT, t.UINT, t.DOUBLE, t.BOOL, t.DURATION, t.TIMESTAMP, t.STRING, t.BYTES)
+
 _CALL_COST, _LIST_COST = 1, 10
 _MAX_RANGE = 10_000_000
 
@@ -149,7 +152,7 @@ def _self_comparison_cost(items: list[Any], *_: Any) -> int:
 
 def _declare_kubernetes() -> None:
     method, cost = LIBRARY.method, traversal_cost
-    for kind in ORDERED:
+    for kind in _KINDS:
         name, items = str(kind), t.list_of(kind)
         method("isSorted", f"list_{name}_is_sorted_bool", (items,), t.BOOL, _is_sorted, charge=cost)
         method("min", f"list_{name}_min_{name}", (items,), kind, _smallest, charge=cost)
@@ -171,7 +174,7 @@ def _declare_extension() -> None:
     )  # fmt: skip
     method("flatten", "list_flatten", (t.list_of(_LIST),), _LIST, _flatten, charge=_flatten_cost)
     method("flatten", "list_flatten_int", (t.LIST, t.INT), t.LIST, _flatten, charge=_flatten_cost)
-    for kind in ORDERED:
+    for kind in _KINDS:
         items = t.list_of(kind)
         method(
             "sort", f"list_{kind.name}_sort", (items,), items, _sort, charge=_self_comparison_cost

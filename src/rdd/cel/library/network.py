@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from rdd.base.gotext import quote
 from rdd.cel import types as t
-from rdd.cel.errors import EvaluationError
+from rdd.cel.errors import EvaluationError, NoSuchOverload
 from rdd.cel.functions import TRAVERSAL, Library, double_traversal, traversal
 from rdd.cel.values import TYPES
 
@@ -204,6 +204,13 @@ def _declare_ip() -> None:
         method(name, overload, (ip,), t.BOOL, test)
 
 
+def _ip_or_mismatch(text: str) -> IP:
+    try:
+        return parse_ip(text)
+    except EvaluationError:
+        raise NoSuchOverload from None  # Kubernetes loses the reason
+
+
 def _declare_cidr() -> None:
     function, method, cidr = LIBRARY.function, LIBRARY.method, t.CIDR
     function("cidr", "string_to_cidr", (t.STRING,), cidr, parse_cidr, charge=traversal)
@@ -217,7 +224,7 @@ def _declare_cidr() -> None:
     cost = _comparison_cost
     method(
         "containsIP", "cidr_contains_ip_string", (cidr, t.STRING), t.BOOL,
-        lambda v, text: _contains_ip(v, parse_ip(text)), charge=cost,
+        lambda v, text: _contains_ip(v, _ip_or_mismatch(text)), charge=cost,
     )  # fmt: skip
     method("containsIP", "cidr_contains_ip_ip", (cidr, t.IP), t.BOOL, _contains_ip, charge=cost)
     method(

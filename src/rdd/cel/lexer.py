@@ -71,10 +71,10 @@ def tokenize(source: str) -> tuple[list[Token], list[Issue]]:
 
 
 def _unreadable(source: str, pos: int) -> str:
-    """Return the length of invalid input: an unterminated string, else one character."""
+    """Return what is no token: an open string, half an operator with what follows, a character."""
     if source[pos] in "'\"":
         return source[pos:].split("\n", 1)[0]
-    return source[pos]
+    return source[pos : pos + 2] if source[pos] in "&|=" else source[pos]
 
 
 _SIMPLE_ESCAPES = {

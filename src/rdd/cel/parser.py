@@ -125,7 +125,7 @@ class _Parser:
         token = self._tokens[self._next]
         if token.kind != kind:
             shown = "IDENTIFIER" if kind == "ident" else f"'{kind}'"
-            missing = token.kind == "eof" and kind != "ident"
+            missing = token.kind == "eof" and kind not in ("ident", ":")
             raise _SyntaxError(
                 token.pos,
                 f"Syntax error: missing {shown} at '{token.text}'"

@@ -244,7 +244,7 @@ def test_type_errors_come_first_and_literals_are_homogeneous(
         pytest.param("(1", 3, "missing ')' at '<EOF>'", id="unclosed"),
         pytest.param("1 2 3", 3, "mismatched input '2' expecting <EOF>", id="two-expressions"),
         pytest.param("1 )", 3, "extraneous input ')' expecting <EOF>", id="one-too-many"),
-        pytest.param("1 & 2", 3, "token recognition error at: '&'", id="character"),
+        pytest.param("1 & 2", 3, "token recognition error at: '& '", id="character"),
         pytest.param("'a", 1, "token recognition error at: ''a'", id="string"),
         pytest.param("self.", 6, "mismatched input '<EOF>' expecting IDENTIFIER", id="member"),
     ],

@@ -189,7 +189,9 @@ def _members(schema: Schema, field: str, errors: list[FieldError], context: _Con
     if schema.get("id"):
         errors.append(forbidden(f"{field}.id", "id is not supported"))
     for member in _UNSUPPORTED_BEFORE_TYPE:
-        if schema.get(member) or (member == "additionalItems" and schema.get(member) is not None):
+        # Of these two, an empty value counts as well.
+        by_presence = member in ("additionalItems", "dependencies")
+        if schema.get(member) or (by_presence and schema.get(member) is not None):
             errors.append(forbidden(f"{field}.{member}", f"{member} is not supported"))
     if schema.get("$ref") is not None:
         errors.append(forbidden(f"{field}.$ref", "$ref is not supported"))

@@ -113,6 +113,8 @@ def test_with_a_status_subresource_the_root_schema_is_minimal() -> None:
             "definitions: Forbidden: definitions is not supported"], id="definitions"),
         pytest.param({"type": "object", "patternProperties": {"x": TEXT}}, [
             "patternProperties: Forbidden: patternProperties is not supported"], id="patterns"),
+        pytest.param({"type": "object", "dependencies": {}}, [
+            "dependencies: Forbidden: dependencies is not supported"], id="empty-dependencies"),
         pytest.param({"type": "object", "dependencies": {"x": ["y"]}}, [
             "dependencies: Forbidden: dependencies is not supported"], id="dependencies"),
         pytest.param({"type": "array", "items": TEXT, "additionalItems": False}, [

@@ -44,6 +44,8 @@ PORT_FILE = "port.json"  # in TLS_DIR: the last port of the API
 DASHBOARD_FILE = "dashboard.json"  # in TLS_DIR: sessions of the dashboard
 DASHBOARD_PORT_FILE = "dashboard-port.json"  # in TLS_DIR: the last port of the dashboard
 BACKUP_DIR = "backups"  # copies of the database, one file each
+RESTORE_JOURNAL = "restore.json"  # while a restore of the whole instance is being completed
+PREPARED = ".prepared"  # suffix of the database and the machines of such a restore
 QUARANTINE_FILE = "quarantine.json"  # names of damaged objects, while there are any
 VERSION_FILE = "version"  # of the last daemon that opened the database
 
@@ -280,6 +282,11 @@ class Instance:
             self.dir.parent / SNAPSHOT_DIR / self.suffix,
             self.home / HOME_SNAPSHOT_DIR / self.suffix,
         )
+
+    @property
+    def restore_journal(self) -> Path:
+        """Return the file that decides about a restore of the whole instance."""
+        return self.dir / RESTORE_JOURNAL
 
     @property
     def quarantine_file(self) -> Path:

@@ -35,6 +35,9 @@ class ControllerEnvironment:
     """Version of rdd."""
     profile: CurrentProfile | None = None
     """The deployment profile of the instance; None: there is none, and none can appear."""
+    copy_database: Callable[[Path], None] | None = None
+    """Write a verified copy of the database to a new file. Blocking; raises HostError. None: the
+    database is not that of this process."""
 
     def rules(self) -> "Rules | None":
         """Return the rules of the deployment profile that applies now; None without one."""

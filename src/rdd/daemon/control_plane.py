@@ -368,6 +368,7 @@ class ControlPlane:
                 self.instance,
                 environment=self._options.environment,
                 version=self._options.version,
+                has_database=not self._options.store,
             ),
             address=self.address,
             has_open_metrics=self._options.has_open_metrics,

@@ -22,6 +22,7 @@ from rdd.daemon.control_plane import ControlPlane
 from rdd.daemon.options import ServeOptions
 from rdd.daemon.service import arguments, instance_lock, record
 from rdd.daemon.service.errors import ServiceError
+from rdd.daemon.service.lifecycle import complete_restore
 from rdd.daemon.service.record import DaemonRecord, State
 from rdd.daemon.signals import StopSignal
 from rdd.daemon.stages import control_plane
@@ -61,6 +62,7 @@ def serve(instance: Instance, options: ServeOptions, launch: LaunchContext) -> N
     make_private_dir(instance.dir)
     with _lock(instance, launch.lock_descriptor):
         launch.open_logs()
+        complete_restore(instance)
         arguments.create(instance)
         os.chdir(instance.dir)
         supervised = launch.lock_descriptor < 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Snapshot: a saved state of the App, of a machine or of a namespace."""
+"""Snapshot: a saved state of the App, of a machine, of a namespace or of the whole instance."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -14,9 +14,10 @@ from rdd.kinds.struct import UNSET, Struct, field
 class SnapshotScope(Struct):
     """What a snapshot saves."""
 
-    kind: Literal["App", "LimaVM", "Namespace"] = field(
+    kind: Literal["App", "LimaVM", "Namespace", "Instance"] = field(
         "App: its settings and its machine with containers, images and volumes. LimaVM: one "
-        "machine. Namespace: the objects of a namespace."
+        "machine. Namespace: the objects of a namespace. Instance: the database with all objects, "
+        "and all machines."
     )
     name: str = field("Name of the LimaVM or the namespace.", default=UNSET)
     namespace: str = field("Namespace of the LimaVM; found by its name without one.", default=UNSET)
@@ -30,7 +31,7 @@ class SnapshotSpec(Struct):
         schema=constraints.rules(
             ("self == oldSelf", "the scope of a snapshot cannot change; create another one"),
             (
-                "(self.kind != 'App') == (has(self.name) && self.name != '')",
+                "(self.kind in ['LimaVM', 'Namespace']) == (has(self.name) && self.name != '')",
                 "a name is required for LimaVM and Namespace, and for nothing else",
             ),
             (

@@ -41,41 +41,32 @@ class MachineTrash:
         self._trash = trash
         self._suffix = suffix
 
-    def keep(self, directory: InstanceDirectory, details: Mapping[str, str] | None = None) -> bool:
+    def keep(
+        self,
+        directory: InstanceDirectory,
+        details: Mapping[str, str] | None = None,
+        *,
+        name: str = "",
+    ) -> bool:
         """Move an instance to the trash, with `details`; False if it cannot be kept.
 
-        Entries that are too old, or for which space is short, are removed.
+        `name` is that of the machine if its directory has another one. Entries that are too old,
+        or for which space is short, are removed.
         """
+        name = name or directory.name
         try:
             entry = self._trash.add(
-                {item_of(directory.name): directory.path},
+                {item_of(name): directory.path},
                 instance=self._suffix,
                 kind=MACHINE,
-                name=directory.name,
-                without=secrets_of(directory),
+                name=name,
+                without=secrets_of(directory.path, name),
                 details={"driver": _driver_of(directory), **(details or {})},
             )
             self._trash.purge()
         except HostError as error:
-            _log.warning('machine "%s" is not kept in the trash: %s', directory.name, error)
+            _log.warning('machine "%s" is not kept in the trash: %s', name, error)
             return False
-        return entry is not None
-
-    def keep_replaced(self, path: Path, name: str) -> bool:
-        """Move the directory of a machine that a snapshot replaced to the trash.
-
-        False if it cannot be kept. Raises HostError.
-        """
-        replaced = InstanceDirectory(path)
-        entry = self._trash.add(
-            {item_of(name): path},
-            instance=self._suffix,
-            kind=MACHINE,
-            name=name,
-            without=[f"{item_of(name)}/{secret}" for secret in _secret_paths(replaced)],
-            details={"driver": _driver_of(replaced)},
-        )
-        self._trash.purge()
         return entry is not None
 
     def restore(self, directory: InstanceDirectory, entry_id: str) -> None:
@@ -92,18 +83,13 @@ def item_of(name: str) -> str:
     return f"lima/{name}"
 
 
-def secrets_of(directory: InstanceDirectory) -> list[str]:
-    """Return the paths in an entry that must not be kept."""
-    root = item_of(directory.name)
-    return [f"{root}/{path}" for path in _secret_paths(directory)]
-
-
-def _secret_paths(directory: InstanceDirectory) -> list[str]:
+def secrets_of(directory: Path, name: str) -> list[str]:
+    """Return the paths in an entry that must not be kept; `name` is that of the machine."""
     found = list(WITHOUT)
     for pattern in _AGENT_KEYS:
-        for path in (directory.path / "k3s" / "agent").glob(pattern):
-            found.append(str(path.relative_to(directory.path)))
-    return found
+        for path in (directory / "k3s" / "agent").glob(pattern):
+            found.append(str(path.relative_to(directory)))
+    return [f"{item_of(name)}/{path}" for path in found]
 
 
 def _driver_of(directory: InstanceDirectory) -> str:

@@ -18,6 +18,7 @@ MACHINES = {"apiGroups": [names.LIMA_GROUP], "resources": ["limavms"], "verbs": 
 NEW_MACHINES = {**MACHINES, "verbs": ["create"]}
 NAMESPACE: Object = {"kind": "Namespace", "name": "one"}
 APP: Object = {"kind": "App"}
+INSTANCE: Object = {"kind": "Instance"}
 MACHINE: Object = {"kind": "LimaVM", "name": "vm", "namespace": "one"}
 
 
@@ -61,6 +62,7 @@ async def prepare(api: Api) -> None:
         (NAMESPACE, EVERYTHING, "one", 'every verb on every resource in the namespace "one"'),
         (MACHINE, MACHINES, "one", '"update" of limavms.lima.rancherdesktop.io in the namespace'),
         (APP, APPS, "", '"update" of apps.app.rancherdesktop.io'),
+        (INSTANCE, EVERYTHING, "", "every verb on every resource"),
     ],
 )
 async def test_create_and_restore_need_the_rights_of_the_scope(

@@ -471,11 +471,11 @@ TABLES: dict[type[Kind], Table] = {
         "spec": "object!",
         "spec.scope": "object! rule[self == oldSelf → "
         "the scope of a snapshot cannot change; create another one] "
-        "rule[(self.kind != 'App') == (has(self.name) && self.name != '') → "
+        "rule[(self.kind in ['LimaVM', 'Namespace']) == (has(self.name) && self.name != '') → "
         "a name is required for LimaVM and Namespace, and for nothing else] "
         "rule[self.kind == 'LimaVM' || !has(self.__namespace__) → "
         "only a LimaVM has a namespace]",
-        "spec.scope.kind": "string! <App LimaVM Namespace>",
+        "spec.scope.kind": "string! <App LimaVM Namespace Instance>",
         "spec.scope.name": "string",
         "spec.scope.namespace": "string",
         "spec.description": "string",

@@ -10,6 +10,7 @@ Secrets from a copy under another name. So both requests need what they are abou
 | App | `update` of `apps` | `create` of `limavms` |
 | LimaVM | `update` of `limavms` in its namespace | `create` of `limavms` there |
 | Namespace | every verb on every resource in it | the same in the new namespace |
+| Instance | every verb on every resource | refused by the controller |
 
 The scope is part of the Snapshot and cannot change; the controller restores no content of another
 one.
@@ -51,7 +52,7 @@ class SnapshotAccess:
             return
         scope = new["spec"]["scope"]
         kind, name = scope["kind"], str(scope.get("name") or "")
-        if kind == "Namespace":
+        if kind in ("Namespace", "Instance"):
             self._require(attributes, _ALL, _ALL, _ALL, name)
         elif kind == "App":
             self._require(attributes, "update", names.APP_GROUP, "apps", "", names.APP_NAME)
@@ -59,7 +60,7 @@ class SnapshotAccess:
             namespace = str(scope.get("namespace") or "")
             self._require(attributes, "update", names.LIMA_GROUP, "limavms", namespace, name)
         if is_restore and (new_name := request[1]):
-            if kind == "Namespace":
+            if kind in ("Namespace", "Instance"):
                 self._require(attributes, _ALL, _ALL, _ALL, new_name)
             else:
                 namespace = str(scope.get("namespace") or "")

@@ -3,8 +3,10 @@
 
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 from rdd.controllers.environment import ControllerEnvironment
+from rdd.host.errors import HostError
 from rdd.instance import Instance
 from rdd.profiles.current import CurrentProfile
 
@@ -16,8 +18,23 @@ DRAIN_S = 45.0
 
 
 def controller_environment(
-    instance: Instance, *, environment: Mapping[str, str], version: str
+    instance: Instance,
+    *,
+    environment: Mapping[str, str],
+    version: str,
+    has_database: bool = False,
 ) -> ControllerEnvironment:
+    """`has_database`: this process stores the objects in the database of the instance."""
+
+    def copy_database(target: Path) -> None:
+        from rdd.daemon.service import backups
+        from rdd.daemon.service.errors import ServiceError
+
+        try:
+            backups.create(instance, target)
+        except ServiceError as error:
+            raise HostError(str(error)) from error
+
     return ControllerEnvironment(
         instance=instance,
         home=instance.home,
@@ -25,4 +42,5 @@ def controller_environment(
         agent_command=AGENT_COMMAND,
         version=version,
         profile=CurrentProfile.of(instance),
+        copy_database=copy_database if has_database else None,
     )

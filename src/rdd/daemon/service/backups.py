@@ -156,17 +156,25 @@ def _verify(source: Path) -> "Verified":
         raise ServiceError(f"nothing was changed: {error}") from error
 
 
-def _replace(instance: Instance, source: Path) -> Path | None:
-    """Put a copy in the place of the database; return where the old one is kept."""
-    from rdd.daemon.service.removal import back_up
+def revision_after(instance: Instance, source: Path) -> int:
+    """Return a revision that neither the database nor a copy which replaces it has exceeded."""
     from rdd.store.contract import StoreError
-    from rdd.store.sqlite import backup, repair, schema
+    from rdd.store.sqlite import backup
 
     try:
         revision = backup.current_revision(instance.database)
     except StoreError:
         revision = 0  # not readable: that may be why it is replaced
-    revision = revision or backup.current_revision(source) + _UNKNOWN_REVISIONS
+    return revision or backup.current_revision(source) + _UNKNOWN_REVISIONS
+
+
+def _replace(instance: Instance, source: Path) -> Path | None:
+    """Put a copy in the place of the database; return where the old one is kept."""
+    from rdd.daemon.service.removal import back_up
+    from rdd.store.contract import StoreError
+    from rdd.store.sqlite import repair, schema
+
+    revision = revision_after(instance, source)
     # A copy beside its destination first: if the disk is full, nothing has changed.
     partial = instance.dir / ".restore.partial"
     try:

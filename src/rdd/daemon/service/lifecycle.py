@@ -24,7 +24,7 @@ from rdd.host.errors import HostError
 from rdd.host.files import remove, write_atomically
 from rdd.host.locks import FileLock
 from rdd.host.processes import identity, send_signal
-from rdd.instance import STDERR_LOG, STDOUT_LOG, Instance
+from rdd.instance import DATABASE_DIR, PREPARED, STDERR_LOG, STDOUT_LOG, Instance
 
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 300.0
@@ -161,6 +161,7 @@ class Service:
                 self._wait_ended(daemon, deadline)
         assert lock is not None
         with lock:
+            complete_restore(self.instance)
             yield lock
 
     def try_lock(self, *, create: bool = True) -> FileLock | None:
@@ -266,6 +267,15 @@ class Service:
         if lock is not None:
             with lock:
                 record.clear(self.instance)
+
+
+def complete_restore(instance: Instance) -> None:
+    """Complete a restore of the whole instance that a crash interrupted; the lock is held."""
+    prepared = instance.database.parent.with_name(f".{DATABASE_DIR}{PREPARED}")
+    if instance.restore_journal.exists() or prepared.exists():
+        from rdd.daemon.service import instance_restore
+
+        instance_restore.complete(instance)
 
 
 def _check_disk(instance: Instance) -> None:

@@ -15,10 +15,11 @@ from rdd.host.errors import HostError
 from rdd.host.files import write_new
 from rdd.host.trash import Trash, TrashEntry
 from rdd.instance import DATABASE_DIR, Instance
-from rdd.vm.instance_dir import InvalidName, LimaHome
+from rdd.vm.instance_dir import InstanceDirectory, InvalidName, LimaHome
 from rdd.vm.machine_trash import MachineTrash, item_of, secrets_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from rdd.daemon.service.lifecycle import Service
@@ -37,12 +38,20 @@ def keep(instance: Instance) -> TrashEntry | None:
 
     What is on another file system than the database stays for the caller. Raises HostError.
     """
-    trash, home = trash_of(instance), LimaHome(instance.lima_home)
+    home = LimaHome(instance.lima_home)
     directories = [home.directory(name) for name in home.names()]
-    complete = [found for found in directories if not found.is_incomplete()]
-    database = {DATABASE_DIR: instance.database.parent}
-    machines = {item_of(found.name): found.path for found in complete}
-    secrets = [path for found in complete for path in secrets_of(found)]
+    complete = {found.name: found.path for found in directories if not found.is_incomplete()}
+    return keep_directories(instance, instance.database.parent, complete)
+
+
+def keep_directories(
+    instance: Instance, database_dir: "Path", complete: "Mapping[str, Path]"
+) -> TrashEntry | None:
+    """Move a database and machines, wherever they are, to the trash like `keep`."""
+    trash = trash_of(instance)
+    database = {DATABASE_DIR: database_dir}
+    machines = {item_of(name): path for name, path in complete.items()}
+    secrets = [one for name, path in complete.items() for one in secrets_of(path, name)]
     details = _details(instance)
 
     def add(items: "dict[str, Path]", without: list[str]) -> TrashEntry | None:
@@ -58,8 +67,8 @@ def keep(instance: Instance) -> TrashEntry | None:
     entry = add({**database, **machines}, secrets)
     if entry is None:  # not all on one file system
         entry = add(database, [])
-        for found in complete:
-            MachineTrash(trash, instance.suffix).keep(found)
+        for name, path in complete.items():
+            MachineTrash(trash, instance.suffix).keep(InstanceDirectory(path), name=name)
     trash.purge()
     return entry if entry is not None and entry.path.exists() else None
 

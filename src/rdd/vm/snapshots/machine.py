@@ -184,6 +184,24 @@ async def restore(
     return staging
 
 
+def default_mode() -> str:
+    """Return the mode of an engine that this user starts."""
+    return "root" if os.geteuid() == 0 else "rootless"
+
+
+def check_mode(record: MachineRecord) -> None:
+    """Raise HostError if the owners of the saved files are not those that this user can give."""
+    if record.mode and record.mode != default_mode():
+        raise HostError(
+            f"the engine of the saved machine ran {_as(record.mode)}, here it runs "
+            f"{_as(default_mode())}: the owners of its files differ"
+        )
+
+
+def _as(mode: str) -> str:
+    return "as root" if mode == "root" else "rootless"
+
+
 def staging_of(directory: InstanceDirectory) -> Path:
     """Return the directory beside a machine that a restore prepares."""
     return directory.path.with_name(f".{directory.name}{RESTORING}")

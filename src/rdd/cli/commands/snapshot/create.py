@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd snapshot create`: save the App, a machine or a namespace."""
+"""`rdd snapshot create`: save the App, a machine, a namespace or the whole instance."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +19,9 @@ from rdd.cli.framework.types import Call
 if TYPE_CHECKING:
     from rdd.vm.instance_dir import InstanceDirectory
 
-_SCOPES = "app, limavm/NAME and namespace/NAME"
+_SCOPES = "app, limavm/NAME, namespace/NAME and instance"
+_KINDS = {"app": "App", "limavm": "LimaVM", "namespace": "Namespace", "instance": "Instance"}
+_NAMED = ("limavm", "namespace")
 
 
 def run(call: Call) -> int:
@@ -50,10 +52,9 @@ def run(call: Call) -> int:
 
 def _scope(text: str) -> Object:
     kind, _, name = text.partition("/")
-    kinds = {"app": "App", "limavm": "LimaVM", "namespace": "Namespace"}
-    if kind not in kinds or bool(name) is (kind == "app"):
+    if kind not in _KINDS or bool(name) is not (kind in _NAMED):
         raise CommandError(f"--scope: {quote(text)} is no scope: allowed are {_SCOPES}")
-    return {"kind": kinds[kind], **({"name": name} if name else {})}
+    return {"kind": _KINDS[kind], **({"name": name} if name else {})}
 
 
 def _effects(call: Call, scope: Object) -> list[str]:
@@ -61,7 +62,11 @@ def _effects(call: Call, scope: Object) -> list[str]:
     from rdd.vm.instance_dir import InstanceStatus, LimaHome
 
     home = LimaHome(call.instance.lima_home)
-    wanted = {"App": [names.APP_VM_NAME], "LimaVM": [scope.get("name", "")]}.get(scope["kind"], [])
+    wanted = {
+        "App": [names.APP_VM_NAME],
+        "LimaVM": [scope.get("name", "")],
+        "Instance": home.names(),
+    }.get(scope["kind"], [])
     lines = []
     for name in wanted:
         directory = home.directory(name)

@@ -10,16 +10,20 @@ from rdd.base.gotext import quote
 from rdd.cli.commands.snapshot import object as snapshots
 from rdd.cli.commands.snapshot.continuing import wait_continued
 from rdd.cli.framework.confirm import confirm
+from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.progress import shown
 from rdd.cli.framework.types import Call
 
 if TYPE_CHECKING:
     from rdd.client.blocking import Connection
+    from rdd.vm.snapshots.store import StoredSnapshot
 
 
 def run(call: Call) -> int:
     (name,) = call.args
     new_name = call.flags.text("as")
+    if (stored := _stored_instance(call, name)) is not None:
+        return _restore_instance(call, stored, new_name)
     with snapshots.connection_for(call) as connection:
         found = snapshots.find(connection, name)
         confirm(call, [_effect(found, new_name)])
@@ -38,6 +42,49 @@ def run(call: Call) -> int:
             machines = [new_name] if new_name and saved else saved
             wait_continued(call, connection, machines, progress)
     call.log.info(f"snapshot {quote(name)}: {done}")
+    return 0
+
+
+def _stored_instance(call: Call, name: str) -> "StoredSnapshot | None":
+    """Return the snapshot of a whole instance; it needs no control plane that works."""
+    from rdd.host.errors import HostError
+
+    try:
+        stored = snapshots.store_of(call).find(name)
+    except HostError as error:
+        raise CommandError(str(error)) from error
+    is_instance = stored is not None and stored.manifest.scope.get("kind") == "Instance"
+    return stored if is_instance else None
+
+
+def _restore_instance(call: Call, stored: "StoredSnapshot", new_name: str) -> int:
+    from rdd.cli.commands.service.calls import service_for, translated
+    from rdd.daemon.service import arguments
+    from rdd.daemon.service.instance_restore import restore
+
+    if new_name:
+        raise CommandError(
+            f"{quote(stored.name)} is of a whole instance, which has no other name: export it, and "
+            "import it into another instance with --instance"
+        )
+    if not arguments.exists(call.instance):
+        arguments.create(call.instance)
+    confirm(
+        call,
+        [
+            "This stops the control plane and all machines, and replaces the database with all "
+            "objects, and the machines. What is there now goes to the trash."
+        ],
+    )
+    with translated(), shown(call) as progress:
+        progress.phase("restoring")
+        is_waiting = call.flags.truth("wait")
+        service = service_for(call, progress)
+        was_running = service.running() is not None
+        restore(service, stored, wait=is_waiting, progress=progress.detail)
+        if was_running and is_waiting:
+            with snapshots.connection_for(call) as connection:
+                wait_continued(call, connection, stored.manifest.machines, progress)
     return 0
 
 

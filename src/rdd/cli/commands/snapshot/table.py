@@ -8,7 +8,7 @@ _TIMEOUT = Flag("timeout", "maximum time to wait; 0 means no limit", "duration",
 
 SNAPSHOT = Group(
     "snapshot",
-    "Save and restore the App, machines and namespaces",
+    "Save and restore the App, machines, namespaces and whole instances",
     (
         Command(
             "create",
@@ -19,7 +19,8 @@ SNAPSHOT = Group(
             flags=(
                 Flag(
                     "scope",
-                    "what is saved: app (settings and machine), limavm/NAME or namespace/NAME",
+                    "what is saved: app (settings and machine), limavm/NAME, namespace/NAME, or "
+                    "instance (the database and all machines)",
                     default="app",
                 ),
                 Flag("description", "what it is for"),
@@ -62,8 +63,8 @@ SNAPSHOT = Group(
             "restore",
             "rdd.cli.commands.snapshot.restore",
             "Restore a snapshot",
-            "The machine is stopped meanwhile. If the restore is not possible, everything stays "
-            "as it is.",
+            "The machine is stopped meanwhile, for a whole instance the control plane, too. If the "
+            "restore is not possible, everything stays as it is.",
             usage="NAME",
             completes="snapshots",
             flags=(

@@ -21,13 +21,12 @@ from rdd.controllers.environment import ControllerEnvironment
 from rdd.controllers.lima.limavm.templates import copy_name
 from rdd.controllers.lima.snapshot import objects
 from rdd.controllers.lima.snapshot.holds import Holds, holder_of
-from rdd.controllers.lima.snapshot.saving import default_mode
 from rdd.host.errors import HostError
 from rdd.host.trash import Trash
 from rdd.kinds.app import App
 from rdd.kinds.limavm import TEMPLATE_KEY, LimaVM
 from rdd.runtime import Context, ObjectKey, controller_of, resource_of
-from rdd.vm.instance_dir import InstanceStatus, InvalidName, LimaHome, check_name
+from rdd.vm.instance_dir import InstanceDirectory, InstanceStatus, InvalidName, LimaHome, check_name
 from rdd.vm.machine_trash import MachineTrash
 from rdd.vm.snapshots import machine
 from rdd.vm.snapshots.manifest import MachineRecord
@@ -59,6 +58,11 @@ class Restoring:
         changed.
         """
         kind = stored.manifest.scope.get("kind", "")
+        if kind == "Instance":
+            raise HostError(
+                "the control plane is stopped while its database is exchanged, which only the "
+                f"command can do: rdd snapshot restore {stored.name}"
+            )
         if kind == "Namespace":
             return await self._restore_namespace(stored, new_name)
         if new_name:
@@ -137,8 +141,9 @@ class Restoring:
             report=lambda done: progress(f"Restoring machine {name}", done, 0),
         )
         if replaced is not None:
+            kept = InstanceDirectory(replaced)
             try:
-                if not await asyncio.to_thread(self._trash.keep_replaced, replaced, name):
+                if not await asyncio.to_thread(self._trash.keep, kept, name=name):
                     await asyncio.to_thread(machine.discard, replaced)
             except HostError as error:
                 log.warning("what the restore of %s replaced was not removed: %s", name, error)
@@ -151,7 +156,7 @@ class Restoring:
         if record is not None:
             if self._home.directory(names.APP_VM_NAME).exists():
                 raise HostError(f'there is a machine "{names.APP_VM_NAME}" that no App owns')
-            _check_mode(record)
+            machine.check_mode(record)
             annotations[names.RESTORE_FROM] = names.RESTORE_SNAPSHOT_PREFIX + stored.name
             settings["virtualMachine"] = {
                 **(settings.get("virtualMachine") or {}),
@@ -174,7 +179,7 @@ class Restoring:
             raise HostError(f'there is a machine "{name}" already')
         if name == names.APP_VM_NAME:
             raise HostError(f'"{name}" is the machine of the App; choose another name')
-        _check_mode(record)
+        machine.check_mode(record)
         namespace = stored.manifest.scope.get("namespace") or names.DEFAULT_NAMESPACE
         metadata: Object = {"name": name, "namespace": namespace}
         vm: Object = {
@@ -211,19 +216,7 @@ class Restoring:
                 f"the saved machine is of the type {record.driver}, "
                 f'"{vm.metadata.name}" of the type {directory.driver}'
             )
-        _check_mode(record)
-
-
-def _check_mode(record: MachineRecord) -> None:
-    if record.mode and record.mode != default_mode():
-        raise HostError(
-            f"the engine of the saved machine ran {_as(record.mode)}, here it runs "
-            f"{_as(default_mode())}: the owners of its files differ"
-        )
-
-
-def _as(mode: str) -> str:
-    return "as root" if mode == "root" else "rootless"
+        machine.check_mode(record)
 
 
 def _only_machine(stored: StoredSnapshot) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make a snapshot: hold the machines, save them, save the objects."""
+"""Make a snapshot: hold the machines, save them, save the objects or the database."""
 
 import asyncio
 import time
@@ -21,6 +21,7 @@ from rdd.controllers.lima.snapshot.holds import Holds, holder_of
 from rdd.host.errors import HostError
 from rdd.host.files import write_atomically
 from rdd.host.usage.disk import usage
+from rdd.instance import DATABASE_FILE
 from rdd.kinds.app import App
 from rdd.kinds.limavm import TEMPLATE_KEY, LimaVM
 from rdd.kinds.snapshot import Snapshot
@@ -29,7 +30,13 @@ from rdd.vm.drivers.host.state import HostMachineState
 from rdd.vm.instance_dir import InstanceDirectory, InstanceStatus, LimaHome
 from rdd.vm.snapshots import machine
 from rdd.vm.snapshots.manifest import MachineRecord, Manifest
-from rdd.vm.snapshots.store import MACHINES_DIR, OBJECTS_FILE, SnapshotStore, StoredSnapshot
+from rdd.vm.snapshots.store import (
+    DATABASE_DIR,
+    MACHINES_DIR,
+    OBJECTS_FILE,
+    SnapshotStore,
+    StoredSnapshot,
+)
 
 _QEMU_TAG_PREFIX: Final = "snapshot-"
 Progress = Callable[[str, int, int], None]
@@ -46,6 +53,7 @@ class Saving:
         self._vms = context.cache.of(LimaVM)
         self._home = LimaHome(env.instance.lima_home)
         self._instance = env.instance
+        self._copy_database = env.copy_database
         self._version = env.version
         self._store = store
         self._holds = holds
@@ -69,6 +77,8 @@ class Saving:
                     holder = holder_of(found.metadata.name)
                     await stack.enter_async_context(self._holds.held(ObjectKey.of(vm.raw), holder))
                 created = time.time()
+                if scope.kind == "Instance":
+                    await self._save_database(found, partial)
                 for vm in vms:
                     name = vm.metadata.name
                     target = partial / MACHINES_DIR / name
@@ -91,6 +101,30 @@ class Saving:
             await asyncio.to_thread(self._store.discard, partial)
             raise
 
+    async def _save_database(self, found: Snapshot, partial: Path) -> None:
+        """Copy the database, in which this Snapshot has its content already.
+
+        The annotation keeps an instance that this copy is restored to under another name from
+        making the snapshot a second time.
+        """
+        if self._copy_database is None:
+            raise HostError(
+                "this instance has no database of its own that could be saved: its objects are in "
+                "a shared store, or the controller runs outside of the daemon"
+            )
+        name = found.metadata.name
+        await self._annotate(name, str(found.raw["metadata"]["uid"]))
+        try:
+            (partial / DATABASE_DIR).mkdir(mode=0o700)
+            target = partial / DATABASE_DIR / DATABASE_FILE
+            await asyncio.to_thread(self._copy_database, target)
+        finally:
+            await self._annotate(name, None)
+
+    async def _annotate(self, name: str, content: str | None) -> None:
+        patch = {"metadata": {"annotations": {names.SNAPSHOT_CONTENT: content}}}
+        await self._client.patch(resource_of(Snapshot), name, patch)
+
     async def _settings(self) -> Object:
         try:
             app = await self._client.get(resource_of(App), names.APP_NAME)
@@ -106,6 +140,8 @@ class Saving:
         if scope.kind == "App":
             own = [vm for vm in vms if vm.metadata.name == names.APP_VM_NAME]
             return [vm for vm in own if self._is_created(vm)]
+        if scope.kind == "Instance":
+            return [vm for vm in vms if self._is_created(vm)]
         if scope.kind != "LimaVM":
             return []
         for vm in vms:
@@ -169,14 +205,7 @@ def mode_of(directory: InstanceDirectory) -> str:
     if directory.driver != "host":
         return ""
     state = HostMachineState.read(directory.path / "host.json")
-    return state.mode if state is not None else default_mode()
-
-
-def default_mode() -> str:
-    """Return the mode of an engine that this user starts."""
-    import os
-
-    return "root" if os.geteuid() == 0 else "rootless"
+    return state.mode if state is not None else machine.default_mode()
 
 
 def _share(done: int, total: int) -> str:

@@ -89,16 +89,11 @@ def test_whole_instance_is_restored_here_and_elsewhere(vm_home: VmHome, tmp_path
         other.rdd("snapshot", "import", str(archive), "--name", "moved")
         other.rdd("snapshot", "restore", "moved")
         home = LimaHome(other.instance.lima_home)
-        other.until(lambda: vm_reason(other, "vm") == "Started")
+        assert not json.loads(other.kubectl("get", "limavm", "vm", "-o", "json"))["spec"]["running"]
+        other.rdd("limavm", "start", "vm")
         assert (home.directory("vm").path / "data").read_text() == "old"
         assert value(other) == "old"
         assert snapshots(other) == {"moved": "Complete", "whole": "ContentMissing"}
     finally:
         other.try_rdd("svc", "delete", "--no-trash")
     vm_home.until_reason("vm", "Started")  # the other one has its own
-
-
-def vm_reason(world: World, name: str) -> str:
-    found = json.loads(world.kubectl("get", "limavm", name, "-o", "json"))
-    conditions = (found.get("status") or {}).get("conditions") or ()
-    return next((one["reason"] for one in conditions if one["type"] == "Running"), "")

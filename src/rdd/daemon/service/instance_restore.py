@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rdd.api import names
 from rdd.daemon.service import arguments, record
 from rdd.daemon.service.errors import ServiceError
 from rdd.daemon.service.machines import end_all
@@ -30,11 +31,12 @@ from rdd.host.locks import FileLock
 from rdd.instance import DATABASE_DIR, DATABASE_FILE, PREPARED, Instance
 from rdd.vm.instance_dir import InvalidName, LimaHome
 from rdd.vm.snapshots import machine
-from rdd.vm.snapshots.store import StoredSnapshot
+from rdd.vm.snapshots.store import ORIGIN_FILE, StoredSnapshot
 
 if TYPE_CHECKING:
     from rdd.daemon.service.lifecycle import Service
 
+_RUNNING = (f"/registry/{names.APP_GROUP}/apps/", f"/registry/{names.LIMA_GROUP}/limavms/")
 _LOCK = ".restore.lock"
 _MACHINES = "machines"
 _REPLACED = ".replaced"
@@ -93,14 +95,14 @@ def restore(
         is_early = "qcow2" not in stored.manifest.method
         try:
             if is_early:
-                _prepare(stored, saved, progress)
+                _prepare(instance, stored, saved, progress)
             progress("stopping the control plane and its machines")
             with service.stopped(timeout_s=STOP_TIMEOUT_S):
                 problems = end_all(instance, caller.variables)
                 if problems:
                     raise ServiceError("; ".join(problems))
                 if not is_early:
-                    _prepare(stored, saved, progress)
+                    _prepare(instance, stored, saved, progress)
                 _continue_behind(instance, saved[0].prepared / DATABASE_FILE)
                 record.clear(instance)
                 _decide(instance, stored)
@@ -126,9 +128,9 @@ def complete(instance: Instance) -> None:
     if journal is None:
         _sweep(instance)
         return
-    names = journal[_MACHINES]
-    others = [name for name in LimaHome(instance.lima_home).names() if name not in names]
-    items = [*_items(instance, names), *_items(instance, others, is_saved=False)]
+    saved = journal[_MACHINES]
+    others = [name for name in LimaHome(instance.lima_home).names() if name not in saved]
+    items = [*_items(instance, saved), *_items(instance, others, is_saved=False)]
     try:
         for item in items:
             item.exchange()
@@ -176,7 +178,9 @@ def _only_restore(instance: Instance) -> Iterator[None]:
             remove(lock.path)
 
 
-def _prepare(stored: StoredSnapshot, items: list[_Item], progress: Report) -> None:
+def _prepare(
+    instance: Instance, stored: StoredSnapshot, items: list[_Item], progress: Report
+) -> None:
     _discard(items)
     database, *machines = items
     try:
@@ -187,6 +191,8 @@ def _prepare(stored: StoredSnapshot, items: list[_Item], progress: Report) -> No
         target.chmod(0o600)
     except OSError as error:
         raise HostError.from_os(f'copy the database of "{stored.name}"', error) from error
+    if read_text(source.with_name(ORIGIN_FILE)) != str(instance.lima_home):
+        asyncio.run(_halt(target))
     for item in machines:
         name = item.present.name
         progress(f"copying machine {name}")
@@ -194,6 +200,30 @@ def _prepare(stored: StoredSnapshot, items: list[_Item], progress: Report) -> No
         asyncio.run(
             machine.materialize(stored.machine(name), record_, item.prepared, report=lambda _: None)
         )
+
+
+async def _halt(database: Path) -> None:
+    """Let nothing run yet: in another instance, templates have the paths of the first one.
+
+    The App writes its template before it starts its machine, unless that should run already.
+    """
+    from rdd.apiserver.state import codec
+    from rdd.store.contract import Put, StoreError
+    from rdd.store.sqlite.store import SqliteStore
+
+    try:
+        store = await SqliteStore.open(database)
+        try:
+            for prefix in _RUNNING:
+                for found in (await store.scan(prefix)).records:
+                    obj = codec.decode(found.value)
+                    obj["spec"]["running"] = False
+                    value = codec.encode(obj, tag=codec.tag_of(found.value))
+                    await store.commit([Put(found.key, value)])
+        finally:
+            await store.close()
+    except StoreError as error:
+        raise ServiceError(str(error)) from error
 
 
 def _continue_behind(instance: Instance, database: Path) -> None:

@@ -8,6 +8,7 @@ beside the database, so restoring that keeps newer ones:
     <root>/NAME/machines/MACHINE/…   the files of a machine, without those of its processes
     <root>/NAME/objects.json         the objects of a namespace
     <root>/NAME/db/state.db          the database of a whole instance
+    <root>/NAME/db/origin            where its machines were
     <root>/.creating-NAME/           not complete yet
     <root>/.removing-NAME/           being removed
 
@@ -35,6 +36,7 @@ NAME_RULE = (
 MACHINES_DIR = "machines"
 OBJECTS_FILE = "objects.json"
 DATABASE_DIR = "db"
+ORIGIN_FILE = "origin"
 _CREATING, _REMOVING = ".creating-", ".removing-"
 _is_name = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?").fullmatch
 

@@ -28,4 +28,5 @@ def can_replace_template(vm: LimaVM, *, has_locks: bool) -> bool:
         return True
     if has_locks and not is_true(conditions_of(vm.raw), names.RUNNING):
         return True
-    return not vm.spec.running and reason_of(vm, names.RUNNING) in ("Stopped", "")
+    reason = reason_of(vm, names.RUNNING)
+    return reason == "StartFailed" or (not vm.spec.running and reason in ("Stopped", ""))

@@ -34,6 +34,7 @@ from rdd.vm.snapshots.store import (
     DATABASE_DIR,
     MACHINES_DIR,
     OBJECTS_FILE,
+    ORIGIN_FILE,
     SnapshotStore,
     StoredSnapshot,
 )
@@ -118,6 +119,9 @@ class Saving:
             (partial / DATABASE_DIR).mkdir(mode=0o700)
             target = partial / DATABASE_DIR / DATABASE_FILE
             await asyncio.to_thread(self._copy_database, target)
+            await asyncio.to_thread(
+                write_atomically, target.with_name(ORIGIN_FILE), str(self._home.path)
+            )
         finally:
             await self._annotate(name, None)
 

@@ -72,6 +72,7 @@ def test_instance() -> None:
         "ports",
         "quarantine_file",
         "record_file",
+        "restore_journal",
         "short_dir",
         "snapshot_dirs",
         "suffix",

@@ -297,6 +297,24 @@ async def test_machine_of_an_app_that_deviates_does_not_start(world: ProfileWorl
     assert "spec.kubernetes.enabled is locked" in message
 
 
+@pytest.mark.parametrize("request_", [names.RESTART_REQUESTED, names.RESET_REQUESTED])
+async def test_machine_that_runs_otherwise_is_not_restarted(
+    world: ProfileWorld, request_: str
+) -> None:
+    made = await world.app(kubernetes={"enabled": True})
+    reference = {"kind": "App", "name": "app", "apiVersion": f"{names.APP_GROUP}/v1alpha1"}
+    owner = {**reference, "uid": made["metadata"]["uid"]}
+    await world.make(LIMA, machine("rd", running=True, ownerReferences=[owner]))
+    world.write(LOCKS)
+    wanted = {"metadata": {"annotations": {request_: "now"}}}
+    status, message = await world.patch(f"{LIMA}/rd", wanted)
+    assert (status, "spec.kubernetes.enabled is locked" in message) == (403, True)
+    world.write("")
+    assert (await world.patch(f"{LIMA}/rd", wanted))[0] == 200
+    world.write(LOCKS)  # one that was requested before does not keep it from being stopped
+    assert (await world.patch(f"{LIMA}/rd", {"spec": {"running": False}}))[0] == 200
+
+
 async def test_files_of_a_template_are_checked(world: ProfileWorld) -> None:
     world.write("resource: {urls: ['https://a.example.com/*'], requireDigest: true}")
     for location, digest, status in (

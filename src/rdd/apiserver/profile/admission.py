@@ -4,7 +4,7 @@
 | object | what is refused |
 |---|---|
 | App | a locked setting with another value, or a start while one has another value |
-| LimaVM | a machine, a template or a start that the profile does not allow |
+| LimaVM | a machine, a template, a start, a restart or a reset that the profile does not allow |
 | Resource, Checkout, URLMonitor | a source or checksum that is not allowed; a false status |
 | requests for images and containers | an image that is not allowed |
 | ConfigMap `profile` | every change: it is a copy of the file |
@@ -135,7 +135,10 @@ class DeploymentProfile:
         if attributes.subresource:
             return ""
         new, old = attributes.object or {}, attributes.old_object
-        starts = bool(_spec_of(new).get("running")) and not _spec_of(old).get("running")
+        starts = bool(_spec_of(new).get("running")) and (
+            not _spec_of(old).get("running")
+            or (_is_restart(new, old) and not _is_daemons(attributes))
+        )
         app = self._app_of(new, attributes)
         if app is not None and starts and (problem := rules.app_problem(app)):
             return problem
@@ -221,6 +224,14 @@ def _build(rules: "Rules", attributes: AdmissionAttributes) -> str:
         return ""
     tags = _requested(attributes).get("tags") or [""]
     return next(filter(None, map(rules.local_name_problem, tags)), "")
+
+
+def _is_restart(new: Object, old: Object | None) -> bool:
+    """Return whether a restart or a reset of what runs is requested."""
+    return any(
+        _annotations(new).get(name) not in (None, _annotations(old or {}).get(name))
+        for name in (names.RESTART_REQUESTED, names.RESET_REQUESTED)
+    )
 
 
 def _is_new(attributes: AdmissionAttributes) -> bool:

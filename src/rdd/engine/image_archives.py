@@ -16,6 +16,7 @@ from typing import IO, Any, Final, cast
 from rdd.engine.docker import Docker
 from rdd.engine.errors import EngineError
 from rdd.fetch.expansion import opened
+from rdd.fetch.tar_members import members_of
 from rdd.host.errors import HostError
 from rdd.host.files import read_text, write_atomically
 
@@ -69,7 +70,7 @@ def _names(archive: Path) -> set[str]:
 def _read_names(archive: Path) -> set[str]:
     try:
         with opened(archive) as stream, tarfile.open(fileobj=cast(Any, stream), mode="r|") as tar:
-            while (member := tar.next()) is not None:
+            for member in members_of(tar):
                 if member.name != _MANIFEST or not member.isreg():
                     continue
                 if member.size > _MANIFEST_BYTES:

@@ -19,12 +19,14 @@ import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Final, Literal, cast
 
 from rdd.fetch.cache import Cache, write_errors
 from rdd.fetch.digests import Digest
 from rdd.fetch.signing import SignedBy, SigningKey
+from rdd.fetch.tar_members import members_of
 from rdd.fetch.transport import archive_member, copy_into_cache, member_name
 from rdd.host.errors import FailureReason, HostError
 from rdd.host.files import open_new
@@ -225,9 +227,9 @@ class _Archive:
         return cast(IO[bytes], self._tar.extractfile(member)).read()
 
     def members(self, _: Sequence[str]) -> Iterator[tuple[str, Any]]:
-        while (member := self._next or self._tar.next()) is not None:
-            self._next = None
-            self._tar.members.clear()  # type: ignore[attr-defined]
+        waiting = [self._next] if self._next is not None else []
+        self._next = None
+        for member in chain(waiting, members_of(self._tar)):
             if not member.isreg():
                 raise _invalid(self._path, f'"{member.name}" is not a file')
             yield member.name, lambda member=member: self._tar.extractfile(member)

@@ -18,6 +18,7 @@ from typing import IO, cast
 from rdd.fetch.cache import Cache, Entry, write_errors
 from rdd.fetch.digests import Digest
 from rdd.fetch.failures import FetchError, FetchFailure
+from rdd.fetch.tar_members import members_of
 from rdd.host.errors import HostError
 from rdd.host.files import open_new
 
@@ -70,7 +71,7 @@ def import_entries(cache: Cache, source: Path) -> list[Digest]:
         with source.open("rb") as file, tarfile.open(fileobj=file, mode="r:") as tar:
             locations = _read_manifest(tar, source)
             listed = {member_name(digest): digest for digest in locations}
-            while (member := tar.next()) is not None:
+            for member in members_of(tar):
                 if member.name not in listed or not member.isreg():
                     raise _damaged(source, f'"{member.name}" is not a file of its manifest')
                 digest = listed[member.name]

@@ -25,6 +25,8 @@ from rdd.host.errors import FailureReason, HostError
 from rdd.host.signals import restoring_signals
 
 _COPY = ("cp", "--archive", "--reflink=auto", "--sparse=auto")
+# A file that is there already and as new is kept; any other one is replaced, never written into.
+_COMPLETE = ("--update", "--remove-destination")
 _REPORT_S = 0.5
 _ERROR_LINES = 2
 _FICLONE = 0x40049409  # ioctl of Linux: share the blocks of another file
@@ -40,17 +42,27 @@ def as_owner(*command: str) -> tuple[str, ...]:
 
 
 async def copy_entries(
-    source: Path, names: Sequence[str], target: Path, *, report: Report = lambda _: None
+    source: Path,
+    names: Sequence[str],
+    target: Path,
+    *,
+    completes: bool = False,
+    flushes: bool = True,
+    report: Report = lambda _: None,
 ) -> None:
     """Copy entries of a directory to an existing one, and return when they are on the disk.
 
-    Cancelling ends the copy; what it has written stays for the caller. Raises HostError.
+    With `completes` the files that are there already are not copied; without `flushes` the caller
+    waits for the disk. Cancelling ends the copy; what it has written stays for the caller. Raises
+    HostError.
     """
     if names:
         paths = [str(source / name) for name in names]
-        command = as_owner(*_COPY, "--target-directory", str(target), "--", *paths)
+        how = (*_COPY, *_COMPLETE) if completes else _COPY
+        command = as_owner(*how, "--target-directory", str(target), "--", *paths)
         await run_program(command, title=f'copy "{source}" to "{target}"', report=report)
-    await flush(target)
+    if flushes:
+        await flush(target)
 
 
 async def flush(path: Path) -> None:

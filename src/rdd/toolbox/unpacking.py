@@ -24,6 +24,7 @@ from typing import IO, Any, Final, cast
 from rdd.fetch.cache import write_errors
 from rdd.fetch.checkout import copy
 from rdd.fetch.expansion import compression
+from rdd.fetch.tar_members import members_of
 from rdd.host.errors import HostError
 from rdd.host.files import open_new
 from rdd.toolbox.errors import BrokenArchive
@@ -55,8 +56,7 @@ def unpack(
     missing = set(programs)
     try:
         with _tar(source, name) as tar:
-            while (member := tar.next()) is not None:
-                tar.members.clear()  # type: ignore[attr-defined]  # a stream of any length
+            for member in members_of(tar):
                 _check(member, name)
                 path = str(PurePosixPath(member.name))
                 if path not in missing:

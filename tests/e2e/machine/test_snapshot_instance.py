@@ -61,6 +61,15 @@ def test_whole_instance_is_restored_here_and_elsewhere(vm_home: VmHome, tmp_path
     refused = world.try_rdd("snapshot", "restore", "whole", "--as", "vm2")
     assert "has no other name" in refused.last[1]
 
+    # A database that was changed is refused before anything is stopped.
+    (database,) = world.instance.snapshot_dirs[0].glob("whole/db/state.db")
+    content, pid = database.read_bytes(), world.pid()
+    database.write_bytes(content[:4096] + bytes(4096) + content[8192:])
+    refused = world.try_rdd("snapshot", "restore", "whole")
+    assert (refused.code, "nothing was restored" in refused.last[1]) == (1, True), refused
+    assert (world.pid(), value(world)) == (pid, "old")
+    database.write_bytes(content)
+
     data.write_text("new")
     world.kubectl("create", "configmap", "kept2")
     world.kubectl("patch", "cm", "kept", "-p", '{"data":{"a":"new"}}')

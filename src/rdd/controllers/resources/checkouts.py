@@ -20,9 +20,9 @@ from rdd.api import errors
 from rdd.api.types import Object
 from rdd.base.backoff import Backoff
 from rdd.client import Unreachable
+from rdd.controllers.object_tasks import ObjectTasks, ProgressWriter
 from rdd.controllers.resources.app_network import network_of_app
 from rdd.controllers.resources.reasons import READY, REASONS
-from rdd.controllers.resources.tasks import ObjectTasks
 from rdd.fetch import checkout
 from rdd.fetch.cache import Cache
 from rdd.fetch.digests import Digest
@@ -53,7 +53,6 @@ from rdd.runtime import (
 log = logging.getLogger("rdd.resource")
 
 _CONCURRENT: Final = 4
-_REPORT_S = 1.0
 _FINAL_RETRY_S = 600.0
 _FIRST_RETRY_S, _LONGEST_RETRY_S = 1.0, 120.0
 _FETCH_MEMBERS = ("progress", "fetchedBytes", "totalBytes", "bytesPerSecond", "secondsLeft")
@@ -166,7 +165,7 @@ class CheckoutReconciler:
         await self._write(found.raw, "Fetching", members={"progress": "Starting"})
         digest = await self._digest(resource, network)
         signature = await self._signature_of_file(resource, network, digest)
-        reporter = _Reporter(self, found)
+        reporter = ProgressWriter[Progress](lambda progress: self._write_progress(found, progress))
         try:
             fetched = await fetch(
                 resource.spec.url,
@@ -260,8 +259,7 @@ class CheckoutReconciler:
         except errors.NotFound:
             pass  # deleted meanwhile
 
-    async def write_progress(self, found: Checkout, progress: Progress) -> None:
-        """Write the progress of a fetch."""
+    async def _write_progress(self, found: Checkout, progress: Progress) -> None:
         members: Object = {
             "progress": str(progress),
             "fetchedBytes": progress.done_bytes,
@@ -270,36 +268,6 @@ class CheckoutReconciler:
             "secondsLeft": progress.remaining_s,
         }
         await self._write(found.raw, "Fetching", members=members)
-
-
-class _Reporter:
-    """Writes the latest progress, at most one write at a time and one per second."""
-
-    def __init__(self, reconciler: CheckoutReconciler, found: Checkout) -> None:
-        self._reconciler = reconciler
-        self._found = found
-        self._latest: Progress | None = None
-        self._writing: asyncio.Task[None] | None = None
-
-    def report(self, progress: Progress) -> None:
-        self._latest = progress
-        if self._writing is None or self._writing.done():
-            self._writing = asyncio.get_running_loop().create_task(self._write())
-
-    async def finish(self) -> None:
-        """Stop writing, so that the outcome is the last write."""
-        if self._writing is not None:
-            self._writing.cancel()
-            await asyncio.gather(self._writing, return_exceptions=True)
-
-    async def _write(self) -> None:
-        while self._latest is not None:
-            latest, self._latest = self._latest, None
-            try:
-                await self._reconciler.write_progress(self._found, latest)
-            except (errors.ApiError, Unreachable) as error:
-                log.debug("cannot write progress: %s", error)
-            await asyncio.sleep(_REPORT_S)
 
 
 def _place_copy(source: Path, target: Path, mode: int) -> None:

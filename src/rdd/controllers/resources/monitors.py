@@ -22,9 +22,9 @@ from rdd.api.types import Object
 from rdd.base.backoff import Backoff
 from rdd.base.gotext import parse_duration
 from rdd.client import Unreachable
+from rdd.controllers.object_tasks import ObjectTasks
 from rdd.controllers.resources.app_network import network_of_app
 from rdd.controllers.resources.reasons import MONITOR_REASONS, READY
-from rdd.controllers.resources.tasks import ObjectTasks
 from rdd.fetch.cache import Cache, write_errors
 from rdd.fetch.digests import Digest
 from rdd.fetch.failures import FetchError

@@ -31,11 +31,12 @@ from dataclasses import asdict
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
+from rdd.fetch.tar_members import members_of
 from rdd.host.errors import HostError
 from rdd.host.spawn import popen
 from rdd.host.tree_copy import as_owner, failure, run_program_blocking
 from rdd.vm.snapshots.manifest import FILE, FORMAT, Manifest
-from rdd.vm.snapshots.store import DATABASE_DIR, MACHINES_DIR, OBJECTS_FILE
+from rdd.vm.snapshots.store import DATABASE_DIR, INDEX_DIR, MACHINES_DIR, OBJECTS_FILE
 
 HEADER = "rdd-snapshot.json"
 _CONTENT = "content.tar"
@@ -117,7 +118,8 @@ def _padded(size: int) -> int:
 
 
 def _packed(directory: Path, kind: str) -> Iterator[bytes]:
-    command = as_owner(*_PACK, f"--directory={directory}", f"--exclude=./{FILE}", ".")
+    left_out = [f"--exclude=./{name}" for name in (FILE, INDEX_DIR)]
+    command = as_owner(*_PACK, f"--directory={directory}", *left_out, ".")
     compress = ("zstd", "-T0", "-q", "-c") if kind == "zstd" else ("gzip", "-c")
     with _started(command, title=f'pack "{directory}"') as packing:
         assert packing.stdout is not None
@@ -208,7 +210,7 @@ class Archive:
         links: set[str] = set()
         known: set[str] = set()
         with tarfile.open(fileobj=counted, mode="r|") as content:
-            for member in content:
+            for member in members_of(content):
                 name = self._refuse_unless_inside(member.name)
                 if any(str(parent) in links for parent in PurePosixPath(name).parents):
                     raise self._bad(member.name, "it is below a symbolic link")
@@ -220,7 +222,6 @@ class Archive:
                     raise self._bad(member.name, "it is in the archive twice")
                 else:
                     known.add(name)
-                content.members = []  # type: ignore[attr-defined]  # it would keep all of them
 
     def _refuse_unless_inside(self, name: str) -> str:
         """Return a path in normal form. Raises HostError unless the manifest has its place."""

@@ -4,30 +4,38 @@
 What is saved is its directory without the files of its processes and logs. Where the file system
 shares blocks (reflink) a copy takes no time and no space. Elsewhere the disk of a virtual machine
 gets a snapshot inside of its qcow2 file, and the saved directory a hard link to that file: it
-keeps the snapshot when the machine is deleted. Everything else is copied.
+keeps the snapshot when the machine is deleted. Everything else is copied, most of it while the
+machine still runs (`unchanged`).
 
 A restore prepares the whole directory beside the machine and exchanges both in one step. Only a
 disk that is still the one with the snapshot inside is reverted in place; that can be repeated.
 """
 
+import asyncio
 import contextlib
+import logging
 import os
 import shutil
+import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rdd.fetch.checkout import link_or_copy
-from rdd.host.errors import HostError
+from rdd.host.errors import FailureReason, HostError
 from rdd.host.exchange import exchange
 from rdd.host.files import remove
 from rdd.host.tree_copy import copy_entries, flush, shares_blocks
 from rdd.host.tree_removal import remove_tree
 from rdd.vm.drivers.qemu import disks, files
 from rdd.vm.instance_dir import SOCKET_DIR, TEMPORARY_SUFFIXES, InstanceDirectory
+from rdd.vm.snapshots import unchanged
 from rdd.vm.snapshots.manifest import MachineRecord
 from rdd.vm.snapshots.store import StoredSnapshot
 
+log = logging.getLogger("rdd.snapshot")
+
+_CLOCK_NS = 1_000_000_000  # times of files are those of a coarser clock
 RESTORING = ".restoring"  # suffix of the directory that a restore prepares
 _OF_PROCESSES = {SOCKET_DIR, "ha.lock", "host.json", "host.ended", "host.run", "docker-proxy"}
 _IMMUTABLE = (files.IMAGE, files.KERNEL, files.INITRD)
@@ -56,22 +64,78 @@ def method_for(directory: InstanceDirectory, root: Path) -> str:
     if shares_blocks(directory.path, root):
         return "reflink"
     has_disk = directory.driver == "qemu" and (directory.path / files.DISK).exists()
-    same_device = directory.path.stat().st_dev == root.stat().st_dev
-    return "qcow2" if has_disk and same_device else "copy"
+    is_linkable = has_disk and _is_same_device(directory.path, root)
+    return "qcow2" if is_linkable else "copy"
+
+
+@dataclass(frozen=True, slots=True)
+class RunningCopy:
+    """What a copy of a running machine was made of."""
+
+    index: unchanged.Index
+    flushed_ns: int
+    """When everything that had been written before was on the disk, since 1970."""
+
+
+async def copy_running(
+    directory: InstanceDirectory,
+    target: Path,
+    *,
+    previous: StoredSnapshot | None = None,
+    report: Report,
+) -> RunningCopy:
+    """Copy a machine while it runs, so that `save` only has to copy what changes meanwhile.
+
+    Raises HostError if the disk is full. What cannot be copied now, such as files that vanish, is
+    left to `save`.
+    """
+    _make(target)
+    flushed_ns = time.time_ns() - _CLOCK_NS
+    await flush(directory.path)
+    names = _copied(directory)
+    now = await asyncio.to_thread(unchanged.index_of, directory.path, names)
+    present = await asyncio.to_thread(_link_unchanged, directory, now, target, previous)
+    try:
+        await _copy(directory, names, target, present, report)
+    except HostError as error:
+        if error.reason is FailureReason.DISK_FULL:
+            raise
+        log.debug("copied while it runs: %s", error)
+    return RunningCopy(now, flushed_ns)
 
 
 async def save(
-    directory: InstanceDirectory, target: Path, record: MachineRecord, *, report: Report
+    directory: InstanceDirectory,
+    target: Path,
+    record: MachineRecord,
+    *,
+    index: Path | None = None,
+    previous: StoredSnapshot | None = None,
+    begun: RunningCopy | None = None,
+    report: Report,
 ) -> None:
-    """Save a stopped machine to a new directory, as `record` describes. Raises HostError."""
-    _make(target)
-    names = entries_of(directory.path)
-    linked = [name for name in names if name in _IMMUTABLE]
+    """Save a stopped machine to a new directory, as `record` describes. Raises HostError.
+
+    A copy keeps an `index`, by which files that are the same as in a `previous` copy are linked.
+    It may have `begun` in that directory while the machine ran.
+    """
+    if begun is None:
+        _make(target)
+    names, linked, present = _copied(directory), _linked(directory), 0
     if record.method == "qcow2":
         linked.append(files.DISK)
-        names.remove(files.SUSPENDED) if files.SUSPENDED in names else None
-    copied = [name for name in names if name not in linked]
-    await copy_entries(directory.path, copied, target, report=report)
+        names = [name for name in names if name not in (files.DISK, files.SUSPENDED)]
+    elif index is not None:
+        now = await asyncio.to_thread(unchanged.index_of, directory.path, names)
+        await asyncio.to_thread(unchanged.write_index, index, now)
+        if begun is None:
+            present = await asyncio.to_thread(_link_unchanged, directory, now, target, previous)
+        else:
+            source, before, flushed_ns = directory.path, begun.index, begun.flushed_ns
+            present = await asyncio.to_thread(
+                unchanged.drop_changed, target, source, before, now, flushed_ns
+            )
+    await _copy(directory, names, target, present, report)
     for name in linked:
         _link(directory.path / name, target / name)
     if record.method == "qcow2":
@@ -80,6 +144,48 @@ async def save(
             await disks.delete_snapshot(disk, record.tag)  # left by a crash
         await disks.create_snapshot(disk, record.tag)
     await flush(target)
+    if not _is_same_device(target, directory.path):
+        await flush(directory.path)  # so that later changes of mapped files change their times
+
+
+def _is_same_device(one: Path, other: Path) -> bool:
+    return one.stat().st_dev == other.stat().st_dev
+
+
+def _linked(directory: InstanceDirectory) -> list[str]:
+    return [name for name in entries_of(directory.path) if name in _IMMUTABLE]
+
+
+def _copied(directory: InstanceDirectory) -> list[str]:
+    return [name for name in entries_of(directory.path) if name not in _IMMUTABLE]
+
+
+async def _copy(
+    directory: InstanceDirectory, names: list[str], target: Path, present: int, report: Report
+) -> None:
+    """Copy what is not there yet; `present` is the size of what is."""
+    report(present)
+    await copy_entries(
+        directory.path,
+        names,
+        target,
+        completes=True,
+        flushes=False,
+        report=lambda done: report(present + done),
+    )
+
+
+def _link_unchanged(
+    directory: InstanceDirectory,
+    now: unchanged.Index,
+    target: Path,
+    previous: StoredSnapshot | None,
+) -> int:
+    """Link what a previous copy of a machine has; return the size of that."""
+    if previous is None:
+        return 0
+    before = unchanged.read_index(previous.index(directory.name))
+    return unchanged.link_unchanged(previous.machine(directory.name), before, now, target)
 
 
 async def link(directory: InstanceDirectory, target: Path) -> None:

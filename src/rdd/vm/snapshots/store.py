@@ -6,6 +6,7 @@ beside the database, so restoring that keeps newer ones:
 
     <root>/NAME/manifest.json        what it is (`Manifest`)
     <root>/NAME/machines/MACHINE/…   the files of a machine, without those of its processes
+    <root>/NAME/index/MACHINE.json   what a copy of a machine was made of (`unchanged`)
     <root>/NAME/objects.json         the objects of a namespace
     <root>/NAME/db/state.db          the database of a whole instance
     <root>/NAME/db/origin            where its machines were
@@ -36,6 +37,7 @@ NAME_RULE = (
 MACHINES_DIR = "machines"
 OBJECTS_FILE = "objects.json"
 DATABASE_DIR = "db"
+INDEX_DIR = "index"
 ORIGIN_FILE = "origin"
 _CREATING, _REMOVING = ".creating-", ".removing-"
 _is_name = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?").fullmatch
@@ -60,6 +62,10 @@ class StoredSnapshot:
         """Return the directory with the files of a saved machine."""
         return self.path / MACHINES_DIR / name
 
+    def index(self, name: str) -> Path:
+        """Return where a copy of a machine keeps what it was made of."""
+        return index_path(self.path, name)
+
 
 class SnapshotStore:
     """The snapshots of an instance. `roots` are on different file systems, or alternatives."""
@@ -82,6 +88,13 @@ class SnapshotStore:
                     if manifest is not None:
                         found.append(StoredSnapshot(path, manifest))
         return sorted(found, key=lambda entry: entry.manifest.created)
+
+    def last_copy(self, machine: str, root: Path) -> StoredSnapshot | None:
+        """Return the newest copy of a machine below a root that was made here."""
+        for entry in reversed(self.entries()):
+            if entry.path.parent == root and entry.index(machine).exists():
+                return entry
+        return None
 
     def names(self) -> list[str]:
         """Return the names of all complete snapshots, readable or not."""
@@ -172,6 +185,11 @@ class SnapshotStore:
         for root in self._roots:
             with contextlib.suppress(OSError):
                 yield from sorted(root.iterdir())
+
+
+def index_path(snapshot: Path, machine: str) -> Path:
+    """Return where a snapshot keeps what its copy of a machine was made of."""
+    return snapshot / INDEX_DIR / f"{machine}.json"
 
 
 def check_name(name: str) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Copies and archives are identical to their source; failures leave nothing."""
 
+import asyncio
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from rdd.host.tree_copy import copy_entries, shares_blocks
 from rdd.vm.instance_dir import InstanceDirectory, InstanceRecord
 from rdd.vm.snapshots import archive, machine
 from rdd.vm.snapshots.manifest import MachineRecord, Manifest
-from rdd.vm.snapshots.store import MACHINES_DIR, SnapshotStore
+from rdd.vm.snapshots.store import MACHINES_DIR, SnapshotStore, StoredSnapshot, index_path
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="owners and devices need root")
 
@@ -123,6 +124,97 @@ async def test_restore_exchanges_the_machine_or_leaves_it(content: Path, tmp_pat
         await machine.restore(tmp_path / "missing", RECORD, directory, report=lambda _: None)
     assert description(content) == before
     assert not machine.staging_of(directory).exists()
+
+
+async def test_next_copy_links_what_has_not_changed(content: Path, tmp_path: Path) -> None:
+    directory = InstanceDirectory(content)
+    directory.write_record(InstanceRecord("host"))
+    store = SnapshotStore([tmp_path / "snapshots"])
+
+    async def save(name: str) -> StoredSnapshot:
+        partial = store.begin(name, content)
+        await machine.save(
+            directory,
+            partial / MACHINES_DIR / "rd",
+            RECORD,
+            index=index_path(partial, "rd"),
+            previous=store.last_copy("rd", partial.parent),
+            report=lambda _: None,
+        )
+        return store.complete(partial, manifest(name=name))
+
+    def shared(one: StoredSnapshot, other: StoredSnapshot) -> set[str]:
+        places = [path.relative_to(content) for path in content.rglob("*") if path.is_file()]
+        pairs = [
+            (str(place), one.machine("rd") / place, other.machine("rd") / place) for place in places
+        ]
+        return {place for place, a, b in pairs if a.exists() and b.samefile(a)}
+
+    first = await save("one")
+    expected = description(content)
+    data = content / "docker"
+    layer = data / "overlay2" / "layer" / "diff"
+    # Same size and times, other content; other attributes; another file; one that is gone.
+    times = (layer / "capable").stat()
+    (layer / "capable").write_bytes(b"\x7fELf")
+    os.utime(layer / "capable", ns=(times.st_atime_ns, times.st_mtime_ns))
+    os.setxattr(layer / "plain", "user.note", b"changed")
+    (data / "empty" / "new").write_text("new")
+    (data / "sparse").rename(data / "moved")
+    second = await save("two")
+    assert description(second.machine("rd")) == description(content)
+    assert description(first.machine("rd")) == expected
+    assert shared(first, second) == {
+        "rdd.json",
+        *(str(p.relative_to(content)) for p in layer.glob("odd*")),
+    }
+
+    third = await save("three")
+    assert {"docker/moved", "docker/hard", "docker/empty/new"} < shared(second, third)
+    store.remove("two")
+    store.remove("one")
+    assert description(third.machine("rd")) == description(content)
+    await machine.restore(third.machine("rd"), RECORD, directory, report=lambda _: None)
+    (data / "moved").write_bytes(b"")  # the machine is independent of its snapshots
+    (data / "hard").write_bytes(b"")
+    fourth = await save("four")
+    assert shared(third, fourth) == set()
+    assert (third.machine("rd") / "docker" / "moved").stat().st_size == 1 << 26
+
+
+async def test_copy_of_a_running_machine_is_completed(
+    content: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "_CLOCK_NS", 0)
+    directory = InstanceDirectory(content)
+    directory.write_record(InstanceRecord("host"))
+    data = content / "docker"
+    layer = data / "overlay2" / "layer" / "diff"
+    await asyncio.to_thread(os.sync)
+    saved = tmp_path / "snapshot" / "machines" / "rd"
+    begun = await machine.copy_running(directory, saved, report=lambda _: None)
+    kept = (saved / "docker" / "sparse").stat().st_ino
+    untouched = (saved / "rdd.json").stat().st_ino
+    times = (layer / "capable").stat()
+    (layer / "capable").write_bytes(b"\x7fELf")  # the same size and times
+    os.utime(layer / "capable", ns=(times.st_atime_ns, times.st_mtime_ns))
+    (data / "hard").unlink()
+    (layer / "fifo").unlink()
+    (layer / "fifo").mkdir()
+    (data / "empty").rmdir()
+    (data / "empty").write_text("a file now")
+    os.removexattr(layer, "trusted.overlay.opaque")
+    (layer / "dangling").unlink()
+    (layer / "dangling").symlink_to("elsewhere")
+    (saved / "docker" / "sparse").touch()  # as if its copy had been interrupted
+    (data / "new").mkdir()
+    index = tmp_path / "snapshot" / "index" / "rd.json"
+    done: list[int] = []
+    await machine.save(directory, saved, RECORD, index=index, begun=begun, report=done.append)
+    assert description(saved) == description(content)
+    assert (saved / "docker" / "sparse").stat().st_ino != kept
+    assert (saved / "rdd.json").stat().st_ino == untouched
+    assert done[0] > 0
 
 
 async def test_machine_on_xfs_shares_its_blocks_with_snapshots(xfs: Path) -> None:

@@ -123,10 +123,11 @@ async def _pieces(file: IO[bytes], progress: Progress) -> AsyncIterator[bytes]:
 
 def _check_archive(path: Path) -> None:
     """Raise CommandError unless a file is a complete tar, plain or compressed."""
+    from rdd.fetch.tar_members import members_of
+
     try:
         with tarfile.open(path, "r:*") as archive:
-            for member in archive:
-                archive.members = []  # type: ignore[attr-defined]  # it would keep all of them
+            for member in members_of(archive):
                 if member.name.startswith("/") or ".." in Path(member.name).parts:
                     raise CommandError(
                         f"{quote(str(path))} is refused: {quote(member.name)} is outside of the "

@@ -84,7 +84,10 @@ def _effects(call: Call, scope: Object) -> list[str]:
 def _amount(call: Call, directory: "InstanceDirectory") -> str:
     method = _method(call, directory)
     if method == "copy":
-        return f"{space([directory.path])} are copied: this file system cannot share blocks"
+        return (
+            f"{space([directory.path])} are copied, before that if it runs: this file system "
+            "cannot share blocks"
+        )
     return "its files share their blocks, so this takes seconds and hardly any space"
 
 

@@ -12,17 +12,19 @@ Content on disk without a Snapshot, after a reset or a restore of the database, 
 import asyncio
 import contextlib
 import logging
+from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 from rdd.api import errors, names, timestamps
 from rdd.api.types import Object
-from rdd.client import Unreachable
 from rdd.controllers.environment import ControllerEnvironment
 from rdd.controllers.lima.snapshot.disk_snapshots import DiskSnapshots
 from rdd.controllers.lima.snapshot.holds import Holds, holder_of
 from rdd.controllers.lima.snapshot.reasons import READY, REASONS, RESTORED
 from rdd.controllers.lima.snapshot.restoring import Restoring
+from rdd.controllers.lima.snapshot.saving import Progress as ProgressReport
 from rdd.controllers.lima.snapshot.saving import Saving
+from rdd.controllers.object_tasks import ObjectTasks, ProgressWriter
 from rdd.host.errors import HostError
 from rdd.kinds.limavm import LimaVM
 from rdd.kinds.snapshot import Snapshot
@@ -44,7 +46,6 @@ from rdd.vm.snapshots.store import SnapshotStore, StoredSnapshot
 
 log = logging.getLogger("rdd.snapshot")
 
-_REPORT_S = 1.0
 _RETRY_S = 30.0
 _BUSY_S = 0.5
 _REMOVAL_RETRY_S = 5.0
@@ -73,7 +74,7 @@ class SnapshotReconciler:
         self._saving = Saving(context, env, self._store, self._holds)
         self._disks = DiskSnapshots(context, env, self._store)
         self._restoring = Restoring(context, env, self._holds)
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._tasks: ObjectTasks[None] = ObjectTasks(context, "snapshot")
         self._restores: set[str] = set()
         """Those whose task is a restore: it is never cancelled, but completed."""
         self._busy = asyncio.Lock()
@@ -137,12 +138,7 @@ class SnapshotReconciler:
 
     async def run(self) -> None:
         """Wait until the controller stops; what is interrupted is repeated by the next process."""
-        try:
-            await asyncio.Event().wait()
-        finally:
-            for task in self._tasks.values():
-                task.cancel()
-            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await self._tasks.run()
 
     async def reconcile(self, key: ObjectKey | VmChanged) -> Result:
         if isinstance(key, VmChanged):
@@ -155,11 +151,10 @@ class SnapshotReconciler:
         found = self._snapshots.get(key)
         if found is None or is_deleting(found.raw):
             return await self._end(key, found)
-        task = self._tasks.get(key.name)
+        task = self._tasks.find(key)
         if task is not None:
             if not task.done():
                 return Result.done()
-            del self._tasks[key.name]
             self._restores.discard(key.name)
             if not task.cancelled() and task.exception() is not None:
                 log.warning("snapshot %s: %s", key.name, task.exception())
@@ -177,7 +172,7 @@ class SnapshotReconciler:
             if found.status.restore_request == request and _reason(found, RESTORED) != "Restoring":
                 await self._finish_restore(found, request, "", "")
             elif reason == "Complete":
-                self._start(found, self._restore(found, request))
+                self._tasks.start(key, self._restore(found, request))
                 self._restores.add(key.name)
                 return Result.done()
             else:
@@ -210,24 +205,17 @@ class SnapshotReconciler:
             return Result.done()
         obj = await add_finalizer(self._context.client, Snapshot, found.raw, CLEANUP)
         found = Snapshot.of(obj)
-        self._start(found, self._save(found))
+        self._tasks.start(ObjectKey("", name), self._save(found))
         return Result.done()
 
-    def _start(self, found: Snapshot, work: "asyncio._CoroutineLike[None]") -> None:
-        key = ObjectKey("", found.metadata.name)
-        task = asyncio.get_running_loop().create_task(work, name=f"rdd-snapshot {key}")
-        self._tasks[key.name] = task
-        task.add_done_callback(lambda _: self._context.enqueue(key))
-
     async def _save(self, found: Snapshot) -> None:
-        async with self._busy, _Reporter(self, found, READY, "Creating") as reporter:
+        async with self._busy:
             try:
-                stored = await self._saving.save(found, reporter.report)
+                async with self._reported(found, READY, "Creating") as progress:
+                    stored = await self._saving.save(found, progress)
             except (HostError, errors.ApiError) as error:
-                await reporter.finish()
                 await self._write(found, "Failed", str(error))
                 return
-            await reporter.finish()
             await self._complete(found, stored)
 
     async def _complete(self, found: Snapshot, stored: StoredSnapshot) -> None:
@@ -242,24 +230,27 @@ class SnapshotReconciler:
         await self._write(found, "Complete", members=members)
 
     async def _restore(self, found: Snapshot, request: str) -> None:
-        async with self._busy, _Reporter(self, found, RESTORED, "Restoring") as reporter:
-            new_name = _annotation(found, names.SNAPSHOT_RESTORE_AS)
+        async with self._busy:
             try:
-                stored = await asyncio.to_thread(self._store.find, found.metadata.name)
-                if stored is None:
-                    raise HostError("its content is not on disk any more")
-                scope = found.raw["spec"]["scope"]
-                if stored.manifest.scope != {key: value for key, value in scope.items() if value}:
-                    # Admission has judged the request by this scope.
-                    raise HostError("its content is of another scope")
-                message = await self._restoring.restore(stored, new_name, reporter.report)
-                reason = "Restored"
+                async with self._reported(found, RESTORED, "Restoring") as progress:
+                    reason, message = "Restored", await self._restored(found, progress)
             except (HostError, errors.ApiError) as error:
                 reason, message = "RestoreFailed", str(error)
-            await reporter.finish()
             # Before the machine continues: what it changes afterwards must not be reverted again.
             await self._finish_restore(found, request, reason, message)
             await self._holds.release_all(holder_of(found.metadata.name))
+
+    async def _restored(self, found: Snapshot, progress: ProgressReport) -> str:
+        """Restore the content and return what was done. Raises HostError, ApiError."""
+        stored = await asyncio.to_thread(self._store.find, found.metadata.name)
+        if stored is None:
+            raise HostError("its content is not on disk any more")
+        scope = found.raw["spec"]["scope"]
+        if stored.manifest.scope != {key: value for key, value in scope.items() if value}:
+            # Admission has judged the request by this scope.
+            raise HostError("its content is of another scope")
+        new_name = _annotation(found, names.SNAPSHOT_RESTORE_AS)
+        return await self._restoring.restore(stored, new_name, progress)
 
     async def _finish_restore(
         self, found: Snapshot, request: str, reason: str, message: str
@@ -280,14 +271,11 @@ class SnapshotReconciler:
             )
 
     async def _end(self, key: ObjectKey, found: Snapshot | None) -> Result:
-        task = self._tasks.get(key.name)
-        if task is not None:
-            if key.name in self._restores and not task.done():
-                return Result.done()
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            self._tasks.pop(key.name, None)
-            self._restores.discard(key.name)
+        task = self._tasks.find(key)
+        if task is not None and key.name in self._restores and not task.done():
+            return Result.done()
+        await self._tasks.cancel(key)
+        self._restores.discard(key.name)
         if found is not None:
             if self._busy.locked():
                 return Result.requeue(_BUSY_S)  # another operation may use the same disk
@@ -318,55 +306,25 @@ class SnapshotReconciler:
         condition = REASONS.condition(READY, reason, message)
         await self._status.write(found.raw, condition, members={**_NO_PROGRESS, **(members or {})})
 
-    async def write_progress(
-        self, found: Snapshot, type_: str, reason: str, members: Object
-    ) -> None:
-        """Write the progress of an operation."""
-        await self._status.write(found.raw, REASONS.condition(type_, reason), members=members)
+    @contextlib.asynccontextmanager
+    async def _reported(
+        self, found: Snapshot, type_: str, reason: str
+    ) -> AsyncIterator[ProgressReport]:
+        """Provide a function that reports the progress of an operation in the status."""
 
+        async def write(members: Object) -> None:
+            await self._status.write(found.raw, REASONS.condition(type_, reason), members=members)
 
-class _Reporter:
-    """Writes the latest progress, one write at a time and at most one per second."""
+        def report(text: str, done: int, total: int) -> None:
+            counted = {"copiedBytes": done or None, "totalBytes": total or None}
+            writer.report({"progress": text, **counted})
 
-    def __init__(
-        self, reconciler: SnapshotReconciler, found: Snapshot, type_: str, reason: str
-    ) -> None:
-        self._reconciler = reconciler
-        self._found = found
-        self._condition = type_, reason
-        self._latest: Object | None = {}
-        self._writing: asyncio.Task[None] | None = None
-
-    async def __aenter__(self) -> "_Reporter":
-        self._write_soon()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.finish()
-
-    def report(self, text: str, done: int, total: int) -> None:
-        self._latest = {"progress": text, "copiedBytes": done or None, "totalBytes": total or None}
-        self._write_soon()
-
-    async def finish(self) -> None:
-        """Stop writing, so that the outcome is the last write."""
-        if self._writing is not None:
-            self._writing.cancel()
-            await asyncio.gather(self._writing, return_exceptions=True)
-            self._writing = None
-
-    def _write_soon(self) -> None:
-        if self._writing is None or self._writing.done():
-            self._writing = asyncio.get_running_loop().create_task(self._write())
-
-    async def _write(self) -> None:
-        while self._latest is not None:
-            latest, self._latest = self._latest, None
-            try:
-                await self._reconciler.write_progress(self._found, *self._condition, latest)
-            except (errors.ApiError, Unreachable) as error:
-                log.debug("cannot write progress: %s", error)
-            await asyncio.sleep(_REPORT_S)
+        writer = ProgressWriter[Object](write)
+        writer.report({})
+        try:
+            yield report
+        finally:
+            await writer.finish()
 
 
 def _annotation(found: Snapshot, name: str) -> str:

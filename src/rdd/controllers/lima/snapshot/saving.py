@@ -3,7 +3,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
@@ -37,6 +37,7 @@ from rdd.vm.snapshots.store import (
     ORIGIN_FILE,
     SnapshotStore,
     StoredSnapshot,
+    index_path,
 )
 
 _QEMU_TAG_PREFIX: Final = "snapshot-"
@@ -71,6 +72,7 @@ class Saving:
                 found_objects = await objects.read(self._client, scope.name)
                 text = orjson.dumps(found_objects)
                 await asyncio.to_thread(write_atomically, partial / OBJECTS_FILE, text)
+            begun = await self._copy_running(vms, partial, progress)
             records = {}
             async with AsyncExitStack() as stack:
                 for vm in vms:
@@ -82,8 +84,8 @@ class Saving:
                     await self._save_database(found, partial)
                 for vm in vms:
                     name = vm.metadata.name
-                    target = partial / MACHINES_DIR / name
-                    records[name] = await self._save(vm, target, found.metadata.name, progress)
+                    target, tag = partial / MACHINES_DIR / name, tag_of(found.metadata.name)
+                    records[name] = await self._save(vm, target, tag, begun.get(name), progress)
             manifest = Manifest(
                 id=str(found.raw["metadata"]["uid"]),
                 name=found.metadata.name,
@@ -161,8 +163,38 @@ class Saving:
         directory = self._home.directory(vm.metadata.name)
         return directory.status() is not InstanceStatus.UNINITIALIZED
 
+    async def _copy_running(
+        self, vms: Sequence[LimaVM], partial: Path, progress: Progress
+    ) -> dict[str, machine.RunningCopy]:
+        """Copy the machines that run and whose blocks cannot be shared, before they are stopped.
+
+        Not those of rootless engines, whose files only RootlessKit can remove.
+        """
+        begun = {}
+        for vm in vms:
+            name = vm.metadata.name
+            directory, target = self._home.directory(name), partial / MACHINES_DIR / name
+            if directory.status() is not InstanceStatus.RUNNING or mode_of(directory) != "root":
+                continue
+            if await asyncio.to_thread(machine.method_for, directory, partial) != "copy":
+                continue
+            paths = [directory.path / entry for entry in machine.entries_of(directory.path)]
+            total = (await asyncio.to_thread(usage, paths)).bytes
+            begun[name] = await machine.copy_running(
+                directory,
+                target,
+                previous=await asyncio.to_thread(self._store.last_copy, name, partial.parent),
+                report=_reporting(progress, f"Copying machine {name} while it runs", total),
+            )
+        return begun
+
     async def _save(
-        self, vm: LimaVM, target: Path, snapshot: str, progress: Progress
+        self,
+        vm: LimaVM,
+        target: Path,
+        tag: str,
+        begun: machine.RunningCopy | None,
+        progress: Progress,
     ) -> MachineRecord:
         name = vm.metadata.name
         directory = self._home.directory(name)
@@ -171,19 +203,26 @@ class Saving:
         record = MachineRecord(
             driver=directory.driver,
             method=method,
-            tag=tag_of(snapshot) if method == "qcow2" else "",
+            tag=tag if method == "qcow2" else "",
             mode=mode_of(directory),
             template=template,
             params=dict(vm.spec.params),
         )
         paths = [directory.path / entry for entry in machine.entries_of(directory.path)]
         total = (await asyncio.to_thread(usage, paths)).bytes if method == "copy" else 0
-
-        def report(done: int) -> None:
-            progress(f"Copying machine {name}: {_share(done, total)}", min(done, total), total)
-
         progress(f"Saving machine {name} ({method})", 0, total)
-        await machine.save(directory, target, record, report=report)
+        partial = target.parents[1]
+        previous = await asyncio.to_thread(self._store.last_copy, name, partial.parent)
+        index = index_path(partial, name)
+        await machine.save(
+            directory,
+            target,
+            record,
+            index=index,
+            previous=previous,
+            begun=begun,
+            report=_reporting(progress, f"Copying machine {name}", total),
+        )
         return record
 
 
@@ -210,6 +249,10 @@ def mode_of(directory: InstanceDirectory) -> str:
         return ""
     state = HostMachineState.read(directory.path / "host.json")
     return state.mode if state is not None else machine.default_mode()
+
+
+def _reporting(progress: Progress, title: str, total: int) -> Callable[[int], None]:
+    return lambda done: progress(f"{title}: {_share(done, total)}", min(done, total), total)
 
 
 def _share(done: int, total: int) -> str:

@@ -1,11 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One background task per object, because fetches take longer than a reconciler may."""
+"""Background work of a controller that takes longer than a reconciler may.
+
+One task per object, whose end enqueues the object; and the progress of such a task, which changes
+more often than it should be written.
+"""
 
 import asyncio
-from collections.abc import Coroutine
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
+from rdd.api import errors
+from rdd.client import Unreachable
 from rdd.runtime import Context, ObjectKey
+
+log = logging.getLogger("rdd.controllers")
+
+_REPORT_S = 1.0
 
 T = TypeVar("T")
 
@@ -46,3 +57,34 @@ class ObjectTasks(Generic[T]):
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+
+
+class ProgressWriter(Generic[T]):
+    """Writes the latest progress, at most one write at a time and one per second."""
+
+    def __init__(self, write: Callable[[T], Awaitable[None]]) -> None:
+        self._write_one = write
+        self._latest: list[T] = []
+        self._writing: asyncio.Task[None] | None = None
+
+    def report(self, progress: T) -> None:
+        """Write this soon, unless a later one replaces it."""
+        self._latest = [progress]
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.get_running_loop().create_task(self._write())
+
+    async def finish(self) -> None:
+        """Stop writing, so that the outcome is the last write."""
+        if self._writing is not None:
+            self._writing.cancel()
+            await asyncio.gather(self._writing, return_exceptions=True)
+            self._writing = None
+
+    async def _write(self) -> None:
+        while self._latest:
+            latest = self._latest.pop()
+            try:
+                await self._write_one(latest)
+            except (errors.ApiError, Unreachable) as error:
+                log.debug("cannot write progress: %s", error)
+            await asyncio.sleep(_REPORT_S)

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Help texts and completion candidates, both made from the command table."""
 
+import importlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rdd.cli.commands.table import ROOT
+from rdd.cli.framework.types import Command, Group
 from rdd.daemon.service import arguments
 from rdd.instance import Instance
 
@@ -143,6 +145,12 @@ def test_completion_script_calls_rdd(rdd: Rdd, shell: str) -> None:
         (["kubectl", "--context", ""], ["one", "two"]),
         (["kubectl", "config", "use-context", "t"], ["two"]),
         (["ctl", "get", ""], []),
+        (["help", "service", "st"], ["start", "status", "stop"]),
+        (["help", "nope", ""], []),
+        (["service", "restore", ""], ["20260101T000000Z.db"]),
+        (["service", "quarantine", "restore", ""], ["core/pods/a"]),
+        (["service", "quarantine", "rm", "x"], []),
+        (["cache", "export", ""], []),
     ],
 )
 def test_candidates_that_depend_on_the_state(
@@ -150,6 +158,10 @@ def test_candidates_that_depend_on_the_state(
 ) -> None:
     for suffix in ("2", "work"):
         arguments.create(Instance(suffix, home))
+    instance = Instance("2", home)
+    instance.backup_dir.mkdir(parents=True)
+    (instance.backup_dir / "20260101T000000Z.db").touch()
+    instance.quarantine_file.write_text('["core/pods/a"]')
     config = home / "config"
     config.write_text("contexts: [{name: one, context: {}}, {name: two, context: {}}]\n")
     found = completed(rdd, *words, RDD_KUBECTL="builtin", KUBECONFIG=str(config))
@@ -160,3 +172,26 @@ def test_completion_creates_no_instance(rdd: Rdd, home: Path) -> None:
     for words in (["logs", ""], ["ctl", "get", ""], ["--instance", ""], ["set", ""]):
         assert rdd("__complete", *words).code == 0
     assert list(home.iterdir()) == []
+
+
+WITHOUT_CANDIDATES = re.compile(r"FILE|NAME$|NAME TEMPLATE$|ARGS|INSTANCE|options")
+
+
+def test_every_argument_is_completed_unless_it_is_new_or_a_file() -> None:
+    def leaves(node: Group | Command, path: tuple[str, ...]) -> Iterator[tuple[str, Command]]:
+        if isinstance(node, Command):
+            yield " ".join(path), node
+            return
+        for member in node.members:
+            yield from leaves(member, (*path, member.name))
+
+    missing = {
+        f"{path} {command.usage}"
+        for path, command in leaves(ROOT, ())
+        if command.max_args != 0
+        and not command.raw
+        and not command.completes
+        and not hasattr(importlib.import_module(command.module), "complete")
+        and not WITHOUT_CANDIDATES.search(command.usage)
+    }
+    assert missing == set()

@@ -152,6 +152,40 @@ def _cached(call: Call, words: Words) -> Iterator[Candidate]:
         yield entry.digest.hexadecimal[:12], entry.location
 
 
+def _exported(call: Call, words: Words) -> Iterator[Candidate]:
+    if words.before:  # behind the file
+        yield from _cached(call, words)
+
+
+def _commands(call: Call, words: Words) -> Iterator[Candidate]:
+    from rdd.cli.commands.table import ROOT
+    from rdd.cli.framework.types import Command, Group, visible
+
+    node: Command | Group | None = ROOT
+    for word in words.before:
+        node = node.find(word) if isinstance(node, Group) else None
+    if isinstance(node, Group):
+        for member in visible(node.members, developer=call.environment.developer_mode):
+            yield member.name, member.summary
+
+
+def _backups(call: Call, words: Words) -> Iterator[Candidate]:
+    from rdd.daemon.service import backups
+
+    if not words.before:
+        yield from ((path.name, "") for path in backups.existing(call.instance))
+
+
+def _quarantined(call: Call, words: Words) -> Iterator[Candidate]:
+    import json
+
+    try:
+        found = json.loads(call.instance.quarantine_file.read_text())
+    except ValueError:
+        return
+    yield from ((str(name), "damaged") for name in found)
+
+
 def _tools(call: Call, words: Words) -> Iterator[Candidate]:
     from rdd.cli.commands.tools.selection import catalogue_of
 
@@ -233,7 +267,11 @@ def _of_builtin(words: Words, variables: dict[str, str]) -> Iterator[Candidate]:
 
 
 _SOURCES: dict[str, Callable[[Call, Words], Iterable[Candidate]]] = {
+    "backups": _backups,
     "cache": _cached,
+    "commands": _commands,
+    "exported-cache": _exported,
+    "quarantined": _quarantined,
     "assignments": _assignments,
     "containers": _containers,
     "ctl": _ctl,

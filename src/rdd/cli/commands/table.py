@@ -103,6 +103,7 @@ ROOT = Group(
             "rdd.cli.framework.help",
             "Show help for a command",
             usage="[COMMAND…]",
+            completes="commands",
             max_args=None,
         ),
         Command(

@@ -18,6 +18,7 @@ CACHE = Group(
             "Write files of the cache to an archive, for a machine without a network",
             "Without DIGEST, all files are exported.",
             usage="FILE [DIGEST…]",
+            completes="exported-cache",
             min_args=1,
             max_args=None,
         ),

@@ -253,7 +253,6 @@ _RECEIVER_MACROS: dict[tuple[str, int], Callable[[int, Node, list[Node]], Node]]
     ("exists", 2): _exists(1),
     ("exists", 3): _exists(2),
     ("exists_one", 2): _exists_one(1),
-    ("existsOne", 2): _exists_one(1),
     ("exists_one", 3): _exists_one(2),
     ("existsOne", 3): _exists_one(2),
     ("map", 2): _map(1),

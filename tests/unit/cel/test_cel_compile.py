@@ -212,6 +212,14 @@ def test_a_type_error_names_its_place(expression: str, column: int, message: str
             ["10: found no matching overload for '_<_' applied to '(int, string)'"],
             id="empty-list-of-numbers",
         ),
+        pytest.param(
+            "[1].existsOne(v, true)",
+            [
+                "14: undeclared reference to 'existsOne' (in container '')",
+                "15: undeclared reference to 'v' (in container '')",
+            ],
+            id="existsOne-needs-two-variables",
+        ),
         pytest.param("[].map(v, v).size() == 1", [], id="mapped-empty-list"),
         pytest.param("{}.map(v, v).size() == 1", [], id="mapped-empty-map"),
         pytest.param(

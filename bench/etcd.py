@@ -36,14 +36,13 @@ from bench.server import Process, Server, temporary_home
 from rdd.apiserver.state import codec
 from rdd.store.contract import Put
 from rdd.store.etcd.address import parse_address
+from rdd.store.etcd.ownership import SHARED_OWNER
 from rdd.store.etcd.store import EtcdStore
 
 STORES = ("sqlite", "etcd", "shared")
 SERVERS = 3
 READS = 1_000
 BATCH = 90
-OWNER = "several control planes"
-"""What `rdd.daemon.sharing.etcd` writes for a shared store."""
 
 
 class Processes(Process):
@@ -216,7 +215,9 @@ def compare_reads(program: str, rounds: int = 5) -> None:
 
 async def _fill(address: str, count: int) -> None:
     """Write ConfigMaps directly to etcd, in large transactions."""
-    store = await EtcdStore.open(parse_address(f"etcd://{address}/bench?shared=true"), owner=OWNER)
+    store = await EtcdStore.open(
+        parse_address(f"etcd://{address}/bench?shared=true"), owner=SHARED_OWNER
+    )
     try:
         for first in range(0, count, BATCH):
             ops = []

@@ -21,7 +21,8 @@ from rdd.api.types import Object
 from rdd.apiserver.http.request import Request
 from rdd.client import Client, LocalTransport
 from rdd.client.resources import CONFIG_MAPS, LEASES
-from rdd.daemon.control_plane import ADMIN, ControlPlane, Report
+from rdd.daemon.control_plane import ControlPlane, Report
+from rdd.daemon.credentials import ADMIN
 from rdd.daemon.options import ServeOptions
 from rdd.daemon.readiness import VALIDATING_WEBHOOKS
 from rdd.daemon.service.errors import ServiceError

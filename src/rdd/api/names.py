@@ -19,7 +19,8 @@ ENGINE_PREFIX = f"engine.{DOMAIN}"
 MACHINE_GROUPS = frozenset({APP_GROUP, CONTAINERS_GROUP, LIMA_GROUP})
 """Groups whose objects stand for things of one machine."""
 MACHINE_RESOURCES = frozenset(
-    (RDD_GROUP, plural) for plural in ("checkouts", "resources", "snapshots", "urlmonitors")
+    (RDD_GROUP, plural)
+    for plural in ("checkouts", "hostinfos", "resources", "snapshots", "urlmonitors")
 )
 """Further resources of that kind."""
 VERSION = "v1alpha1"

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 RDD, APP, LIMA, CONTAINERS, MOCK = "rdd", "app", "lima", "containers", "mock"
 RESOURCES = "resources"
+_OF_MACHINE = frozenset({APP, LIMA, CONTAINERS, RESOURCES})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,11 @@ class ControllerEntry:
     """Its factory: `module:function`."""
     needs: tuple[str, ...] = ()
     """Controllers without which it starts, but with limited functionality."""
+
+    @property
+    def is_of_machine(self) -> bool:
+        """Whether its objects stand for things of one machine; the others touch objects only."""
+        return self.group in _OF_MACHINE or self.name == "hostinfo"
 
 
 _MIRRORS = ("container", "containernamespace", "image", "network", "volume")

@@ -38,6 +38,8 @@ class ControllerEnvironment:
     copy_database: Callable[[Path], None] | None = None
     """Write a verified copy of the database to a new file. Blocking; raises HostError. None: the
     database is not that of this process."""
+    machine: str = ""
+    """The name of this machine on a store that several share."""
 
     def rules(self) -> "Rules | None":
         """Return the rules of the deployment profile that applies now; None without one."""

@@ -25,7 +25,7 @@ from rdd.apiserver.http.listener import HttpServer
 from rdd.apiserver.http.request import AnyResponse, Request, User
 from rdd.apiserver.server import ApiServer, ServerOptions, open_server
 from rdd.apiserver.state import codec
-from rdd.client import Client, LocalTransport, kubeconfig
+from rdd.client import Client, LocalTransport
 from rdd.controllers.builtin.manager import RESOURCE_QUOTA, BuiltinControllers
 from rdd.daemon import (
     connection,
@@ -37,6 +37,7 @@ from rdd.daemon import (
     renewal,
     upgrades,
 )
+from rdd.daemon.credentials import ADMIN, Credentials
 from rdd.daemon.dashboard import Dashboard
 from rdd.daemon.garbage import GarbagePolicy
 from rdd.daemon.idle_timeout import IdleTracker
@@ -54,7 +55,7 @@ from rdd.daemon.sharing.parts import Sharing
 from rdd.daemon.teardown import attempt, cancel
 from rdd.host.directories import make_own_dir
 from rdd.host.errors import HostError
-from rdd.host.files import remove, write_atomically
+from rdd.host.files import remove
 from rdd.host.processes import descriptor_limit
 from rdd.http.hosts import HostRules
 from rdd.http.limits import WireLimits
@@ -69,9 +70,6 @@ if TYPE_CHECKING:
     from rdd.daemon.managers.embedded import Embedded
 
 log = logging.getLogger("rdd.daemon")
-
-ADMIN = User(kubeconfig.ADMIN_USER, ("system:masters",))
-READER = User(kubeconfig.READER_USER)
 
 MIN_CONNECTIONS = 64
 _HTTP_DRAIN_S = 2.0
@@ -88,10 +86,7 @@ class ControlPlane:
     embedded: "Embedded"
     address: str
     server: ApiServer
-    tokens: dict[str, str]
-    """Context name → bearer token."""
-    _serving: certificates.Issued
-    _signing_key: bytes
+    _credentials: Credentials
     _socket: socket.socket
     _directory: DiscoveryMap
     _enforcement: ProfileEnforcement
@@ -118,6 +113,11 @@ class ControlPlane:
         self.is_stopping = False
         self._is_ready = False
 
+    @property
+    def tokens(self) -> Mapping[str, str]:
+        """Context of the kubeconfig → bearer token."""
+        return self._credentials.tokens
+
     def fail(self, error: BaseException) -> None:
         """Report the end of a part without which the control plane must stop."""
         if not self.failure.done() and not self.is_stopping:
@@ -140,7 +140,7 @@ class ControlPlane:
     async def open_store(self) -> None:
         """Open and lock the store."""
         if self._options.store:
-            self.store, self._names = await self._sharing.open_store(self._names)
+            self.store = await self._sharing.open_store(self._names)
             return
         await asyncio.to_thread(upgrades.back_up_before, self.instance, self._options.version)
         options = StoreOptions(backup_dir=self.instance.backup_dir, is_readable=codec.is_readable)
@@ -172,15 +172,8 @@ class ControlPlane:
         issuer, prepared = self._options.key_issuer, None
         if issuer is not None:
             prepared = await asyncio.to_thread(issuer.result)
-        pair, signing_key = prepared or (None, b"")
-
-        def ensure() -> None:
-            directory = self.instance.tls_dir
-            self._serving = certificates.ensure_serving(directory, prepared=pair)
-            self._signing_key = certificates.ensure_signing_key(directory, prepared=signing_key)
-            self.tokens = connection.keep_tokens(self.instance)
-
-        await asyncio.to_thread(self._sharing.use_identity, ensure)
+        self._credentials = Credentials(self.instance, self._sharing.use_identity, prepared)
+        await asyncio.to_thread(self._credentials.ensure)
         self._file_users = flag_files.token_file_users(self._options.token_auth_file)
         self._socket = connection.listen(self.instance, self._options.secure_port)
         self.address = f"127.0.0.1:{self._socket.getsockname()[1]}"
@@ -201,7 +194,7 @@ class ControlPlane:
             self.store,
             ServerOptions(
                 tokens=self._users(),
-                signing_key=self._signing_key,
+                signing_key=self._credentials.signing_key,
                 address=self.address,
                 version_suffix=f"rdd-{version}" if version else "",
                 has_user_admission=self._options.has_user_admission,
@@ -216,25 +209,25 @@ class ControlPlane:
 
     def _users(self) -> dict[str, User]:
         """Return the users of the static tokens."""
-        return {
-            **self._file_users,
-            self.tokens[kubeconfig.ADMIN_CONTEXT]: ADMIN,
-            self.tokens[kubeconfig.READER_CONTEXT]: READER,
-        }
+        return {**self._file_users, **self._credentials.users()}
 
     async def _rotate_tokens(self, request: Request) -> AnyResponse:
         """Replace the tokens of the kubeconfig: old ones are invalid at once, watches end."""
         if request.method != "POST":
             raise MethodNotAllowed()
-        self.tokens = await asyncio.to_thread(connection.rotate_tokens, self.instance)
-        await asyncio.to_thread(self._sharing.save_identity)
+        rotate = self._credentials.rotate_tokens
+        await asyncio.to_thread(self._sharing.change_identity, rotate)
+        await self._use_tokens()
+        self._sharing.announce_identity()
+        return responses.value(
+            request, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+        )
+
+    async def _use_tokens(self) -> None:
         self.server.replace_tokens(self._users())
         await self._dashboard.end_sessions()
         self._write_kubeconfig()
         log.info("the tokens of the kubeconfig have been replaced")
-        return responses.value(
-            request, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
-        )
 
     async def close_server(self) -> None:
         """Close the API server."""
@@ -273,14 +266,14 @@ class ControlPlane:
     async def listen(self) -> None:
         """Serve the API on the port."""
         options = self._options
-        self.tls = connection.tls_context(self._serving, options.client_ca_file)
+        self.tls = connection.tls_context(self._credentials.serving, options.client_ca_file)
         if options.idle_timeout_s:
             self.idle = IdleTracker(self.server, options.idle_timeout_s, self.instance.lima_home)
         self._http = HttpServer(
             self.idle or self.server,
             http2=options.http2,
             hosts=HostRules(
-                certificates.names_of(self._serving)
+                certificates.names_of(self._credentials.serving)
                 | self._sharing.host_names()
                 | set(options.allowed_hosts),
                 origins=options.allowed_origins,
@@ -290,7 +283,7 @@ class ControlPlane:
         )
         await self._http.listen(self._socket, self.tls)
         log.debug("apiserver listening on https://%s", self.address)
-        await self._sharing.listen(self._http, options.client_ca_file, self._serving)
+        await self._sharing.listen(self._http, options.client_ca_file, self._credentials.serving)
 
     async def open_dashboard(self) -> None:
         """Serve the dashboard on its own port."""
@@ -330,17 +323,11 @@ class ControlPlane:
         self._write_kubeconfig()
 
     def _write_kubeconfig(self) -> None:
-        text = kubeconfig.render(
-            f"https://{self.address}",
-            authority=self._serving.pair.certificate.decode(),
-            admin_token=self.tokens[kubeconfig.ADMIN_CONTEXT],
-            reader_token=self.tokens[kubeconfig.READER_CONTEXT],
-        )
-        write_atomically(self.instance.config, text, durable=False)
+        self._credentials.write_kubeconfig(self.address)
 
     async def remove_kubeconfig(self) -> None:
         """Remove the kubeconfig."""
-        remove(self.instance.config)
+        self._credentials.remove_kubeconfig()
 
     async def preload_schemas(self) -> None:
         """Import in a thread what the first CRD needs; without own controllers when ready."""
@@ -369,6 +356,7 @@ class ControlPlane:
                 environment=self._options.environment,
                 version=self._options.version,
                 has_database=not self._options.store,
+                machine=self._options.machine,
             ),
             address=self.address,
             has_open_metrics=self._options.has_open_metrics,
@@ -390,7 +378,7 @@ class ControlPlane:
             return BuiltinControllers(
                 client,
                 self._builtin_names,
-                root_ca=self._serving.pair.certificate.decode(),
+                root_ca=self._credentials.serving.pair.certificate.decode(),
                 on_failure=self.fail,
             )
 
@@ -441,9 +429,8 @@ class ControlPlane:
 
     async def back_up_daily(self) -> None:
         """Copy the database once a day from now on."""
-        is_ours = not self._options.store  # etcd has its own backups
         self._backing_up = asyncio.create_task(
-            daily_backup.run(self.instance, self.store) if is_ours else asyncio.sleep(0),
+            daily_backup.run(self.instance, self.store, has_database=not self._options.store),
             name="rdd-backup",
         )
 
@@ -455,21 +442,31 @@ class ControlPlane:
         """Check the certificates twice a day from now on."""
         self._renewing = asyncio.create_task(
             renewal.keep_renewed(
-                self._serving,
-                partial(certificates.ensure_serving, self.instance.tls_dir),
-                self._use_certificate,
+                self._credentials.serving, self._credentials.renewed, self._use_certificate
             ),
             name="rdd-certificates",
         )
+        self._sharing.follow_identity(self.client, self.store, self._use_identity)
 
     def _use_certificate(self, issued: certificates.Issued) -> None:
         """Use a renewed certificate for new connections, and publish its authority."""
-        self._serving = issued
         self.tls.load_cert_chain(issued.certificate_path, issued.key_path)
         self._write_kubeconfig()
+        self._sharing.announce_identity()
+
+    async def _use_identity(self) -> None:
+        """Use what another server has stored in --identity-dir."""
+        credentials = self._credentials
+        pair, tokens = credentials.serving.pair, credentials.tokens
+        await asyncio.to_thread(credentials.ensure)
+        if credentials.serving.pair != pair:
+            self._use_certificate(credentials.serving)
+        if credentials.tokens != tokens:
+            await self._use_tokens()
 
     async def cancel_renewal(self) -> None:
         """Stop checking."""
+        await self._sharing.unfollow_identity()
         await cancel(self._renewing)
 
     async def announce_ready(self) -> None:

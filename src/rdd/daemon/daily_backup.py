@@ -25,14 +25,23 @@ FIRST_CHECK_S = 60.0
 """The start of a daemon is busy enough."""
 
 
-async def run(instance: Instance, store: Store, *, first_check_s: float = FIRST_CHECK_S) -> None:
-    """Copy the database whenever the newest copy is a day old, until cancelled."""
+async def run(
+    instance: Instance,
+    store: Store,
+    *,
+    has_database: bool = True,
+    first_check_s: float = FIRST_CHECK_S,
+) -> None:
+    """Copy the database whenever the newest copy is a day old, until cancelled.
+
+    Without one (etcd has its own backups) only the trash is emptied.
+    """
     pause_s, backed_up = first_check_s, -1
     while True:
         await asyncio.sleep(pause_s)
         pause_s = CHECK_S
         await _purge_trash(instance)
-        if store.revision == backed_up or not is_due(instance):
+        if not has_database or store.revision == backed_up or not is_due(instance):
             continue
         revision = store.revision
         try:

@@ -144,7 +144,8 @@ class Channel:
             except TimeoutError:
                 raise NotConnected(f"{self.name}: the connection is not accepted") from None
             except OSError as error:
-                raise NotConnected(f"{self.name}: {error.strerror or error}") from error
+                reason = error.strerror or str(error) or "the service closed the connection"
+                raise NotConnected(f"{self.name}: {reason}") from error
             self._connections = [kept for kept in self._connections if not kept.is_lost]
             self._connections.append(connection)
             self._connection = connection

@@ -81,7 +81,7 @@ class Http2Connection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._responses = ResponseDecoder()
         self._requests: RequestEncoder
-        self._is_greeted = False
+        self._is_greeted = self._is_encrypted = False
         self.is_lost = False
         self.is_retired = False
         """No further call may begin; the calls in progress go on."""
@@ -147,8 +147,9 @@ class Http2Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Send the preface."""
         self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's is not a subclass
+        self._is_encrypted = transport.get_extra_info("sslcontext") is not None
         self._requests = RequestEncoder(
-            scheme="https" if transport.get_extra_info("sslcontext") else "http",
+            scheme="https" if self._is_encrypted else "http",
             authority=self._authority,
         )
         self._heard_at = self._loop.time()
@@ -162,6 +163,8 @@ class Http2Connection(asyncio.Protocol):
         """End all calls."""
         if not self.is_lost:
             reason = "the service closed the connection"
+            if not self._is_greeted and not self._is_encrypted:
+                reason += " before HTTP/2 began; it may need TLS"
             self.abort(f"{reason}: {exc}" if exc else reason)
 
     def data_received(self, data: bytes) -> None:

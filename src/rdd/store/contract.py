@@ -90,7 +90,8 @@ class StoreEvent:
 
     `value` is the new value (empty for DELETE); `previous` the value before
     this change, None if the key was not live. `previous_revision` is the
-    revision that wrote the previous value, 0 if none.
+    revision that wrote the previous value, 0 if none. Observers of a
+    distributed store get the revision without the value.
     """
 
     type: EventType
@@ -179,7 +180,7 @@ class ValueTooLarge(Unavailable):
 
 
 class StoreUnreachable(Unavailable):
-    """A distributed store does not answer, or has no quorum; it may recover by itself."""
+    """A distributed store does not answer, has no quorum or no space; it may recover by itself."""
 
 
 class OutcomeUnknown(StoreUnreachable):

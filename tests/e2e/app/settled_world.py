@@ -26,7 +26,7 @@ from rdd.api.types import Object
 from rdd.apiserver.http.request import Request
 from rdd.client import ApiResource, Client, LocalTransport
 from rdd.client.resources import CONFIG_MAPS
-from rdd.daemon.control_plane import ADMIN
+from rdd.daemon.credentials import ADMIN
 from rdd.daemon.options import ServeOptions
 from rdd.daemon.stages import control_plane
 from rdd.instance import Instance

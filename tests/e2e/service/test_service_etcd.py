@@ -193,6 +193,29 @@ def test_database_moves_to_etcd_and_back(world: World, etcd: EtcdServer) -> None
     assert {"configmap/c-0", "configmap/c-1", "configmap/c-2"} <= set(names)
 
 
+def test_commands_for_the_database_name_the_store(world: World, etcd: EtcdServer) -> None:
+    world.rdd("svc", "create", "--controllers=", "--store", address(etcd, "?shared=true"))
+    world.rdd("svc", "start")
+    world.kubectl("create", "configmap", "kept")
+    pid = world.pid()
+    (world.home / "file.db").write_text("")
+    for words, advice in (
+        (("reset", "--yes"), "nothing was reset"),
+        (("backup",), "etcdctl snapshot save"),
+        (("restore", str(world.home / "file.db")), "etcdctl snapshot restore"),
+    ):
+        refused = world.try_rdd("svc", *words)
+        assert refused.code == 1
+        assert f"keeps its objects in {address(etcd)}, not in a database" in refused.err
+        assert advice in refused.err
+    assert world.pid() == pid  # nothing was stopped
+    refused = world.try_rdd("svc", "copy-store", "--from", address(etcd))
+    assert refused.code == 1 and "add ?shared=true" in refused.err
+    deleted = world.rdd("svc", "delete", "--yes")
+    assert f"its objects in {address(etcd)} are kept" in deleted.messages[-1]
+    assert "configmaps/default/kept" in etcd.etcdctl("get", "--prefix", "--keys-only", "/rdd/team/")
+
+
 @pytest.mark.parametrize("flags", [(), ("--to", "etcd://a/b", "--from", "etcd://a/b")])
 def test_copy_needs_one_direction(world: World, flags: tuple[str, ...]) -> None:
     done = world.try_rdd("svc", "copy-store", *flags)
@@ -251,7 +274,8 @@ VM = {
     "metadata": {"name": "vm"},
     "spec": {"running": False, "templateRef": {"name": "source"}},
 }
-LABEL = "rdd.rancherdesktop.io/machine"
+RDD_GROUP = "rdd.rancherdesktop.io"
+LABEL = f"{RDD_GROUP}/machine"
 
 
 def reachable(server: World) -> tuple[str, str] | None:
@@ -267,7 +291,7 @@ def test_only_the_machine_of_an_object_acts_on_it(world: World, etcd: EtcdServer
     one, two = world.named("a"), world.named("b")
     for server, machine in ((one, "alpha"), (two, "beta")):
         server.rdd(
-            *("svc", "create", "--controllers=lima", "--machine", machine),
+            *("svc", "create", "--controllers=lima,hostinfo", "--machine", machine),
             *("--store", address(etcd, "?shared=true")),
         )
         server.rdd("svc", "start")
@@ -283,6 +307,13 @@ def test_only_the_machine_of_an_object_acts_on_it(world: World, etcd: EtcdServer
         lambda: "finalizers" in two.kubectl("get", "limavm", "vm", "-o", "jsonpath={.metadata}")
     )
     assert not (one.instance.lima_home / "vm").exists()
+    for server in (one, two):  # a HostInfo for each machine
+        world.until(
+            lambda server=server: (
+                sorted(server.kubectl("get", "hostinfo", "-o", "name").split())
+                == [f"hostinfo.{RDD_GROUP}/{machine}" for machine in ("alpha", "beta")]
+            )
+        )
     refused = one.try_rdd("ctl", "label", "limavm", "vm", f"{LABEL}=alpha", "--overwrite")
     assert "cannot be changed" in refused.err
     assert reachable(one) is None
@@ -346,6 +377,11 @@ def test_invalid_flags_are_refused_before_anything_is_created(
     assert not world.instance.dir.exists()
 
 
+def admin_token_of(server: World) -> str:
+    config = json.loads(server.kubectl("config", "view", "--raw", "-o", "json"))
+    return str(config["users"][0]["user"]["token"])
+
+
 def test_identity_is_shared_and_served_beyond_loopback(world: World, etcd: EtcdServer) -> None:
     one, two = world.named("a"), world.named("b")
     identity = world.home / "identity"
@@ -367,15 +403,12 @@ def test_identity_is_shared_and_served_beyond_loopback(world: World, etcd: EtcdS
         server.rdd("svc", "start")
     assert (identity / "tokens.json").stat().st_mode & 0o077 == 0
     token = one.kubectl("create", "token", "default").strip()
-    admin = json.loads(one.kubectl("config", "view", "--raw", "-o", "json"))
-    admin_token = admin["users"][0]["user"]["token"]
+    admin_token = admin_token_of(one)
     one.rdd("svc", "stop")
     one.rdd("svc", "start")
-    # Tokens of the first server, used at the second one's address beyond loopback.
-    for given, name in (
-        (token, "system:serviceaccount:default:default"),
-        (admin_token, "system-admin"),
-    ):
+
+    def user_of(given: str) -> str:
+        """Return the user of a token at the second server's address beyond loopback."""
         done = run_program(
             [
                 *(world.kubectl_path, "--server", f"https://127.0.0.2:{port}"),
@@ -384,8 +417,25 @@ def test_identity_is_shared_and_served_beyond_loopback(world: World, etcd: EtcdS
             ],
             env={**world.environment(), "KUBECONFIG": "/dev/null"},
         )
-        assert done.returncode == 0, done
-        assert json.loads(done.stdout)["status"]["userInfo"]["username"] == name
+        if done.returncode:
+            return "Unauthorized" if "Unauthorized" in done.stderr else str(done)
+        return str(json.loads(done.stdout)["status"]["userInfo"]["username"])
+
+    assert user_of(token) == "system:serviceaccount:default:default"
+    assert user_of(admin_token) == "system-admin"
+    # A rotation, by a running daemon and without one, reaches the server that goes on.
+    for is_running in (True, False):
+        if not is_running:
+            one.rdd("svc", "stop")
+        one.rdd("svc", "rotate-tokens")
+        if not is_running:
+            one.rdd("svc", "start")
+        old, admin_token = admin_token, admin_token_of(one)
+        assert old != admin_token
+        world.until(lambda old=old: user_of(old) == "Unauthorized")
+        assert user_of(admin_token) == "system-admin"
+        assert user_of(token) == "system:serviceaccount:default:default"
+        world.until(lambda new=admin_token: admin_token_of(two) == new)
 
 
 def test_quota_holds_for_creates_at_two_servers(world: World, etcd: EtcdServer) -> None:

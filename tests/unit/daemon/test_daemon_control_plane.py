@@ -28,7 +28,8 @@ from rdd.apiserver.server import ApiServer
 from rdd.client import Client, LocalTransport
 from rdd.client.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from rdd.daemon import readiness, renewal
-from rdd.daemon.control_plane import ADMIN, ControlPlane
+from rdd.daemon.control_plane import ControlPlane
+from rdd.daemon.credentials import ADMIN
 from rdd.daemon.idle_timeout import IdleTracker
 from rdd.daemon.managers.discovery import CONFIG_MAP_PATH, DiscoveryMap
 from rdd.daemon.options import ServeOptions

@@ -276,6 +276,9 @@ async def test_future_revisions_cannot_be_read(store: AnyStore) -> None:
 
 
 async def test_observers_get_every_event_before_the_commit_returns(store: AnyStore) -> None:
+    def seen(previous: bytes) -> bytes | None:
+        return None if store.is_distributed else previous
+
     events: list[StoreEvent] = []
     stop = store.observe(events.extend)
     await store.commit([Put("/a", b"1")])
@@ -284,8 +287,8 @@ async def test_observers_get_every_event_before_the_commit_returns(store: AnySto
     await store.commit([Delete("/a")])
     assert events == [
         StoreEvent(EventType.PUT, "/a", b"1", 1, 1, None, 0),
-        StoreEvent(EventType.PUT, "/a", b"2", 2, 1, b"1", 1),
-        StoreEvent(EventType.DELETE, "/a", b"", 3, 1, b"2", 2),
+        StoreEvent(EventType.PUT, "/a", b"2", 2, 1, seen(b"1"), 1),
+        StoreEvent(EventType.DELETE, "/a", b"", 3, 1, seen(b"2"), 2),
     ]
     stop()
     stop()
@@ -320,7 +323,9 @@ async def test_previous_value_is_read_when_no_hint_is_given(store: AnyStore, exp
     await store.commit([Put("/a", b"1")])
     store.observe(events.extend)
     await store.commit([Put("/a", b"2", expect=expect)])
-    assert (events[0].previous, events[0].previous_revision) == (b"1", 1)
+    expected = None if store.is_distributed else b"1"
+    assert (events[0].previous, events[0].previous_revision) == (expected, 1)
+    assert [event.previous for event in (await store.history("/", 0)).events] == [None, b"1"]
 
 
 async def test_previous_hint_is_used_only_with_an_expected_revision(

@@ -2,6 +2,7 @@
 """The store on a real etcd: several servers, lost connections, leases, compaction by others."""
 
 import asyncio
+import contextlib
 import os
 import shutil
 import signal
@@ -26,16 +27,20 @@ from rdd.store.contract import (
     Compacted,
     CompareFailed,
     Delete,
+    Op,
     OutcomeUnknown,
     Put,
+    StoreError,
     StoreInUse,
     StoreUnreachable,
     Unavailable,
 )
+from rdd.store.etcd import export
 from rdd.store.etcd.address import EtcdAddress, InvalidAddress, parse_address
 from rdd.store.etcd.client import EtcdClient
-from rdd.store.etcd.copying import copy_to_etcd
+from rdd.store.etcd.copying import copy_to_etcd, copy_to_sqlite
 from rdd.store.etcd.store import EtcdStore
+from rdd.store.sqlite import schema
 from rdd.store.sqlite.store import SqliteStore
 
 
@@ -205,6 +210,57 @@ async def test_history_compacted_while_disconnected_is_reloaded(
         await store.history("/", 1)
 
 
+@contextlib.asynccontextmanager
+async def not_following(store: EtcdStore) -> AsyncIterator[None]:
+    """Let a store miss what happens during the block, and follow it then."""
+    assert store._follower is not None
+    store._follower._task.cancel()
+    await asyncio.gather(store._follower._task, return_exceptions=True)
+    yield
+    store._follower._task = asyncio.ensure_future(store._follower._run())
+
+
+async def test_backlog_larger_than_a_message_arrives_in_whole_revisions(
+    etcd_server: EtcdServer,
+    opened: list[EtcdStore],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    address = address_of(etcd_server, f"/rdd/{tmp_path.name}")
+    store, other = await open_store(opened, address), await open_store(opened, address)
+    before = store.revision
+    batches: list[list[int]] = []
+    store.observe(lambda events: batches.append([event.revision for event in events]))
+    async with not_following(store):
+        for number in range(10):
+            await other.commit([Put(f"/{number}/{n}", b"v" * 350_000) for n in range(4)])
+        monkeypatch.setattr(calls, "MAX_MESSAGE", 6_000_000)  # everything together is 14 MB
+    await store.refresh()
+    revisions = [set(batch) for batch in batches]
+    assert sum(map(len, batches)) == 40 and len(set.union(*revisions)) == 10
+    assert sum(map(len, revisions)) == 10  # none is in two batches
+    chunk = await store.history("/", before)
+    assert [event.key for event in chunk.events] == [
+        f"/{i}/{n}" for i in range(10) for n in range(4)
+    ]
+
+
+@pytest.mark.parametrize("change", [Put("/a", b"2"), Delete("/a")], ids=["update", "deletion"])
+async def test_history_without_previous_values_is_compacted(
+    own_server: EtcdServer, opened: list[EtcdStore], change: Op
+) -> None:
+    """Another server has compacted up to a change: etcd has the change, not what it replaced."""
+    address = address_of(own_server, "/rdd/2")
+    store, other = await open_store(opened, address), await open_store(opened, address)
+    first = await store.commit([Put("/a", b"1")])
+    last = await store.commit([change])
+    await other.refresh()
+    await other.compact(last)
+    with pytest.raises(Compacted):
+        await store.history("/", first)
+    assert store.compacted >= last
+
+
 async def test_watches_end_and_cannot_resume_before_lost_history(
     own_server: EtcdServer, opened: list[EtcdStore]
 ) -> None:
@@ -256,7 +312,8 @@ async def test_key_with_a_time_to_live_is_deleted_by_etcd(
     await store.commit([Put("/event", b"1", ttl_s=1), Put("/stays", b"1")])
     async with asyncio.timeout(60):
         events = await seen.wait_for(3)
-    assert (events[2].type.value, events[2].key, events[2].previous) == ("delete", "/event", b"1")
+    assert (events[2].type.value, events[2].key) == ("delete", "/event")
+    assert events[2].previous_revision == events[2].created == events[0].revision
 
 
 async def test_value_larger_than_a_window_is_stored(
@@ -424,6 +481,30 @@ async def test_keys_are_readable_with_etcdctl(
     assert shown.strip() == '{"kind":"ConfigMap"}'
 
 
+async def test_copy_of_an_unused_prefix_is_refused(etcd_server: EtcdServer, tmp_path: Path) -> None:
+    prefix = f"/rdd/{tmp_path.name}"
+    database = tmp_path / "db" / "rdd.db"
+    with pytest.raises(StoreError, match="is not the store of a control plane"):
+        await copy_to_sqlite(address_of(etcd_server, prefix), database, owner="me")
+    assert etcd_server.etcdctl("get", "--prefix", prefix) == ""
+    assert not database.parent.exists()
+
+
+async def test_backup_reads_leases_of_more_keys_than_a_page(
+    etcd_server: EtcdServer,
+    opened: list[EtcdStore],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(export, "_PAGE", 3)
+    store = await open_store(opened, address_of(etcd_server, f"/rdd/{tmp_path.name}"))
+    await store.commit([Put(f"/{n}", b"1", ttl_s=3600 * (n % 2)) for n in range(10)])
+    await store.backup(tmp_path / "copy.db")
+    with contextlib.closing(schema.connect_reader(tmp_path / "copy.db")) as connection:
+        rows = {key: expires for key, _, _, expires in connection.execute(schema.LIVE)}
+    assert {key for key, expires in rows.items() if expires} == {f"/{n}" for n in (1, 3, 5, 7, 9)}
+
+
 async def test_backup_opens_as_a_sqlite_store(
     etcd_server: EtcdServer, opened: list[EtcdStore], tmp_path: Path
 ) -> None:
@@ -471,6 +552,90 @@ async def test_tls_with_client_certificates(
         stranger.cert_pem.write_to_path(tmp_path / "ca.pem")
         with pytest.raises(Unavailable, match="certificate verify failed"):
             await EtcdStore.open(good, owner="tests")
+    finally:
+        server.stop()
+
+
+async def test_member_with_tls_needs_it(real_part: Callable[[str], Path], tmp_path: Path) -> None:
+    authority = trustme.CA()
+    served = authority.issue_cert("127.0.0.1")
+    served.private_key_and_cert_chain_pem.write_to_path(tmp_path / "server.pem")
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    pem = tmp_path / "server.pem"
+    server = EtcdServer(
+        real_part("etcd"), tmp_path, f"--cert-file={pem}", f"--key-file={pem}", scheme="https"
+    )
+    server.start()
+    try:
+        with pytest.raises(StoreUnreachable, match=f"127.0.0.1:{server.port}: .*it may need TLS"):
+            await EtcdStore.open(address_of(server, "/rdd/2"), owner="tests")
+    finally:
+        server.stop()
+
+
+async def test_tls_to_a_member_without_it_is_reported(
+    etcd_server: EtcdServer, tmp_path: Path
+) -> None:
+    trustme.CA().cert_pem.write_to_path(tmp_path / "ca.pem")
+    text = f"etcd://127.0.0.1:{etcd_server.port}/rdd/2?ca={tmp_path}/ca.pem"
+    with pytest.raises(StoreUnreachable, match="TLS handshake failed; without TLS, omit"):
+        await EtcdStore.open(parse_address(text), owner="tests")
+
+
+@pytest.mark.parametrize("version", ["etcd", "etcd-3.5"])
+async def test_user_with_the_rights_of_the_prefix_suffices(
+    real_part: Callable[[str], Path], tmp_path: Path, opened: list[EtcdStore], version: str
+) -> None:
+    server = EtcdServer(real_part(version), tmp_path)
+    server.start()
+    try:
+        for command in (
+            "user add root:secret",
+            "user grant-role root root",
+            "role add rdd",
+            "role grant-permission rdd readwrite --prefix=true /rdd/2/",
+            "user add team:pw",
+            "user grant-role team rdd",
+            "auth enable",
+        ):
+            server.etcdctl(*command.split())
+        (tmp_path / "password").write_text("pw")
+        text = f"etcd://team@127.0.0.1:{server.port}"
+        store = await open_store(
+            opened, parse_address(f"{text}/rdd/2?password-file={tmp_path}/password")
+        )
+        revision = await store.commit([Put("/a", b"1"), Put("/event", b"1", ttl_s=60)])
+        assert await store.commit([Delete("/a", expect=revision)])
+        await store.refresh()
+        await store.backup(tmp_path / "copy.db")
+        if version == "etcd":
+            await store.compact(store.revision)
+        else:  # newer releases let root compact only
+            with pytest.raises(Unavailable, match="permission denied"):
+                await store.compact(store.revision)
+        other = parse_address(f"{text}/rdd/other?password-file={tmp_path}/password")
+        with pytest.raises(Unavailable, match="permission denied"):
+            await EtcdStore.open(other, owner="tests")
+    finally:
+        server.stop()
+
+
+async def test_cluster_without_space_is_unreachable_until_there_is_some(
+    real_part: Callable[[str], Path], tmp_path: Path, opened: list[EtcdStore]
+) -> None:
+    server = EtcdServer(real_part("etcd"), tmp_path, "--quota-backend-bytes=4000000")
+    server.start()
+    try:
+        store = await open_store(opened, address_of(server, "/rdd/2"))
+        with pytest.raises(StoreUnreachable, match="database space exceeded"):
+            for number in range(100):
+                await store.commit([Put("/a", b"%d" % number * 50_000)])
+        record = await store.get("/a")
+        assert record is not None
+        await store.compact(record.revision)
+        server.etcdctl("defrag")
+        server.etcdctl("alarm", "disarm")
+        assert await until_available(lambda: store.commit([Put("/a", b"1")]))
     finally:
         server.stop()
 

@@ -2,8 +2,11 @@
 """hostinfo: keeps the HostInfo `system` with the resources of the host.
 
 The object depends on nothing, so the reconciler enqueues its key at start. It recreates the
-object after a deletion and reverts changes; it ignores HostInfos of other names.
+object after a deletion and reverts changes; it ignores HostInfos of other names. On a store that
+several machines share, the object has the name of the machine.
 """
+
+from functools import partial
 
 from rdd.api import errors
 from rdd.api.quantity import BINARY_SI, Quantity
@@ -14,7 +17,7 @@ from rdd.kinds.hostinfo import HostInfo, HostInfoStatus
 from rdd.kinds.metadata import ObjectMeta
 from rdd.runtime import Context, Controller, ObjectKey, Result, patch_status, resource_of, watch
 
-SYSTEM = ObjectKey("", "system")
+SYSTEM = "system"
 
 _RETRY_S = 5.0
 
@@ -23,7 +26,7 @@ def hostinfo(env: ControllerEnvironment) -> Controller:
     """Return the controller of the HostInfo."""
     return Controller(
         "hostinfo",
-        HostInfoReconciler,
+        partial(HostInfoReconciler, name=env.machine or SYSTEM),
         sources=(watch(HostInfo),),
         definitions=(definition_of(HostInfo),),
     )
@@ -36,16 +39,19 @@ def host_status() -> HostInfoStatus:
 
 
 class HostInfoReconciler:
-    """Creates the HostInfo `system` and writes its status."""
+    """Creates the HostInfo of this host and writes its status."""
 
-    def __init__(self, context: Context, status: HostInfoStatus | None = None) -> None:
+    def __init__(
+        self, context: Context, status: HostInfoStatus | None = None, *, name: str = SYSTEM
+    ) -> None:
         self._context = context
         self._status = status or host_status()
         self._infos = context.cache.of(HostInfo)
-        context.enqueue(SYSTEM)
+        self._own = ObjectKey("", name)
+        context.enqueue(self._own)
 
     async def reconcile(self, key: ObjectKey) -> Result:
-        if key != SYSTEM:
+        if key != self._own:
             return Result.done()
         client = self._context.client
         found = self._infos.get(key)

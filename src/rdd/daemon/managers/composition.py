@@ -23,6 +23,7 @@ def controller_environment(
     environment: Mapping[str, str],
     version: str,
     has_database: bool = False,
+    machine: str = "",
 ) -> ControllerEnvironment:
     """`has_database`: this process stores the objects in the database of the instance."""
 
@@ -43,4 +44,5 @@ def controller_environment(
         version=version,
         profile=CurrentProfile.of(instance),
         copy_database=copy_database if has_database else None,
+        machine=machine,
     )

@@ -25,10 +25,8 @@ from rdd.api.types import Object
 from rdd.client import Client, Unreachable
 from rdd.client.resources import LEASES
 from rdd.daemon.managers.elected import LEASE_S
-from rdd.kinds.app import App
-from rdd.kinds.container import Container
-from rdd.kinds.image import Image
-from rdd.kinds.limavm import LimaVM
+from rdd.kinds import catalog
+from rdd.kinds.crd import definition_of
 from rdd.runtime import ObjectKey, resource_of
 from rdd.runtime.informer import Change, Informer
 from rdd.runtime.status import update_status
@@ -36,10 +34,27 @@ from rdd.runtime.status import update_status
 log = logging.getLogger(__name__)
 
 CONDITION, UNREACHABLE = "MachineReachable", "MachineUnreachable"
-_KINDS: Sequence[Any] = (App, LimaVM, Container, Image)
 _CHECK_S = 1.0
 _REPEAT_S = 15.0
 """Objects of an unreachable machine that were created since are found after this time."""
+
+
+def kinds_with_conditions() -> Sequence[Any]:
+    """Return the kinds of things of one machine whose status has conditions."""
+    return [kind for kind in catalog.ALL if _is_bound(kind) and _has_conditions(kind)]
+
+
+def _is_bound(kind: Any) -> bool:
+    resource = resource_of(kind)
+    if resource.group in names.MACHINE_GROUPS:
+        return True
+    return (resource.group, resource.plural) in names.MACHINE_RESOURCES
+
+
+def _has_conditions(kind: Any) -> bool:
+    schema = definition_of(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    status = schema["properties"].get("status") or {}
+    return "conditions" in (status.get("properties") or {})
 
 
 class MachineMonitor:
@@ -51,6 +66,7 @@ class MachineMonitor:
         self._leases.add_handler(self._observe)
         self._seen: dict[str, float] = {}
         """Heartbeats by name: when this process saw the last change."""
+        self._kinds = kinds_with_conditions()
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -109,7 +125,7 @@ class MachineMonitor:
     async def _report(self, machine: str, *, is_alive: bool) -> bool:
         """Write the condition of every object of a machine; return whether all were written."""
         try:
-            for kind in _KINDS:
+            for kind in self._kinds:
                 with contextlib.suppress(errors.NotFound):  # the CRD is not installed
                     selector = f"{names.MACHINE_LABEL}={machine}"
                     found = await self._client.list(resource_of(kind), label_selector=selector)
@@ -144,5 +160,6 @@ class MachineMonitor:
             return
         metadata = obj["metadata"]
         key = ObjectKey(metadata.get("namespace") or "", metadata["name"])
-        with contextlib.suppress(errors.NotFound):
+        # Invalid: its machine has not written a status yet that could carry the condition.
+        with contextlib.suppress(errors.NotFound, errors.Invalid):
             await update_status(self._client, kind, key, change, known=obj)

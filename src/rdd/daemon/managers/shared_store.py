@@ -21,8 +21,6 @@ from rdd.runtime import InProcessHost, Ownership
 from rdd.runtime.machine_binding import MachineTransport
 from rdd.runtime.webhooks import EndpointRegistry
 
-MACHINE_CONTROLLERS = frozenset({catalog.APP, catalog.LIMA, catalog.CONTAINERS, catalog.RESOURCES})
-"""Groups of controllers whose objects stand for things of one machine."""
 _WEBHOOK_ADDRESS, _WEBHOOK_PATH = "in-process.rdd.invalid", "shared"
 
 
@@ -57,6 +55,6 @@ class SharedStore:
 
     def _lease_of(self, controller: str) -> str:
         entry = catalog.CONTROLLERS.get(controller)
-        if self.machine and entry is not None and entry.group in MACHINE_CONTROLLERS:
+        if self.machine and entry is not None and entry.is_of_machine:
             return f"{controller}.{self.machine}"
         return controller

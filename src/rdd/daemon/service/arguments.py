@@ -64,6 +64,34 @@ def load(instance: Instance) -> list[str]:
     return found
 
 
+def saved_store(instance: Instance) -> str:
+    """Return the etcd:// address in the saved arguments without its options, or nothing.
+
+    Raises ServiceError.
+    """
+    return saved_flag(instance, "store").partition("?")[0]
+
+
+def saved_flag(instance: Instance, name: str) -> str:
+    """Return the value of a flag in the saved arguments, or nothing. Raises ServiceError."""
+    words = load(instance) if exists(instance) else []
+    found = ""
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        flag, _, value = word.partition("=")
+        if flag == f"--{name}":
+            found = value or following
+    return found
+
+
+def require_database(instance: Instance, instead: str) -> None:
+    """Refuse a command for the database of an instance that has none. Raises ServiceError."""
+    if store := saved_store(instance):
+        raise ServiceError(
+            f'"{instance.name}" control plane keeps its objects in {store}, not in a database; '
+            + instead
+        )
+
+
 def _corrupt(instance: Instance, why: str) -> ServiceError:
     return ServiceError(
         f'the saved arguments in "{instance.args_file}" are damaged ({why}); correct the file '

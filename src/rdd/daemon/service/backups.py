@@ -66,6 +66,10 @@ def create(
     from rdd.store.contract import Damaged, NewerFormat, StoreError
     from rdd.store.sqlite import backup
 
+    if reason == "manual":
+        arguments.require_database(
+            instance, "use etcdctl snapshot save, or copy it with rdd service copy-store --from"
+        )
     if not instance.database.exists():
         raise ServiceError(f'"{instance.name}" control plane has no database yet')
     is_pruned = target is None
@@ -114,6 +118,9 @@ def restore(
     instance, report = service.instance, service.caller.report
     if not arguments.exists(instance):
         raise ServiceError(f"{service.title} does not exist; create it with `rdd service create`")
+    arguments.require_database(
+        instance, "use etcdctl snapshot restore, or rdd service copy-store --to another prefix"
+    )
     source = find(instance, name)
     verified = _verify(source)
     was_running = service.running() is not None

@@ -13,6 +13,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,9 @@ def delete(
         report(f"{service.title} does not exist")
         return None
     kept: TrashEntry | None = None
+    store = ""
+    with suppress(ServiceError):  # arguments that cannot be read are no reason to keep it
+        store = arguments.saved_store(instance)
     with service.stopped(timeout_s=timeout_s):
         if use_trash:
             kept = _keep(service)
@@ -67,7 +71,10 @@ def delete(
             f"{service.title} was not deleted completely: {'; '.join(failures)}; "
             "solve this and try again"
         )
-    report(f"{service.title} has been deleted")
+    report(
+        f"{service.title} has been deleted"
+        + (f"; its objects in {store} are kept (etcdctl del --prefix)" if store else "")
+    )
     return kept
 
 
@@ -87,7 +94,7 @@ def reset(
     if not arguments.exists(instance):
         report(f"{service.title} does not exist")
         return
-    arguments.load(instance)  # no reset if the next start would fail
+    require_resettable(instance)  # no reset if the next start would fail, either
     with service.stopped(timeout_s=STOP_TIMEOUT_S):
         kept = _keep(service) if use_trash else None
         record.clear(instance)
@@ -107,6 +114,15 @@ def reset(
         + (f"; `rdd trash restore {kept.id}` restores it" if kept else "")
     )
     service.start(wait=wait, timeout_s=timeout_s)
+
+
+def require_resettable(instance: Instance) -> None:
+    """Refuse to reset what others may use, too. Raises ServiceError."""
+    arguments.require_database(
+        instance,
+        "nothing was reset: delete the prefix with etcdctl while no control plane uses it, "
+        "or create an instance with another one",
+    )
 
 
 def _remove_plugin_links(

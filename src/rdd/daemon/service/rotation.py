@@ -2,8 +2,12 @@
 """Rotation of the tokens, from another process.
 
 A running daemon replaces them itself, so that the old ones are invalid when the command returns.
-Without one the command replaces the file while it holds the lock of the instance.
+Without one the command replaces the file while it holds the lock of the instance. Other servers
+with the same `--identity-dir` use the new tokens as soon as this one announces them.
 """
+
+from functools import partial
+from pathlib import Path
 
 from rdd.daemon import connection
 from rdd.daemon.service import arguments
@@ -12,6 +16,7 @@ from rdd.daemon.service.lifecycle import Service
 from rdd.daemon.service.probe import NotReady, Probe
 from rdd.daemon.service.waits import Deadline
 from rdd.host.directories import make_private_dir
+from rdd.instance import Instance
 
 _FINAL = (401, 403, 404, 405)
 """Statuses that no retry changes: the daemon is of another version."""
@@ -41,6 +46,16 @@ def rotate_tokens(service: Service, *, timeout_s: float) -> None:
         if lock is not None:
             with lock:
                 make_private_dir(instance.tls_dir)
-                connection.rotate_tokens(instance)
+                _rotate(instance)
             break
     report(f"the tokens of {service.title} have been replaced; clients need the new kubeconfig")
+
+
+def _rotate(instance: Instance) -> None:
+    rotate = partial(connection.rotate_tokens, instance)
+    if directory := arguments.saved_flag(instance, "identity-dir"):
+        from rdd.daemon.sharing.identity import change_identity
+
+        change_identity(Path(directory), instance, rotate)
+    else:
+        rotate()

@@ -11,26 +11,24 @@ import getpass
 import logging
 import re
 import socket
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 
 from rdd.api import names
 from rdd.apiserver.admission.machine_binding import machine_of
 from rdd.apiserver.components import Core
 from rdd.controllers import catalog
 from rdd.daemon.service.errors import ServiceError
-from rdd.host.directories import make_private_dir
 from rdd.instance import Instance
 from rdd.store.contract import StoreError
 from rdd.store.etcd.address import EtcdAddress, InvalidAddress, parse_address
+from rdd.store.etcd.ownership import SHARED_OWNER
 from rdd.store.etcd.store import EtcdStore
 
 log = logging.getLogger("rdd.daemon")
 
-_MACHINE_GROUPS = frozenset({catalog.APP, catalog.LIMA, catalog.CONTAINERS, catalog.RESOURCES})
-"""Groups of controllers whose objects stand for things of one machine."""
-_HOST_INFO = "hostinfo"
+_SINGLETON_GROUPS = frozenset({catalog.APP, catalog.CONTAINERS})
+"""Groups of controllers that have objects with fixed names."""
 _is_machine = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?").fullmatch
-_SHARED_OWNER = "several control planes"
 
 
 def check_address(text: str) -> EtcdAddress:
@@ -55,7 +53,6 @@ async def copy_store(
     database = instance.database
     try:
         if source:
-            make_private_dir(database.parent)
             return await copy_to_sqlite(address, database, owner=owner), str(database)
         return await copy_to_etcd(database, address, owner=owner, progress=progress), str(address)
     except (InvalidAddress, StoreError) as error:
@@ -72,14 +69,6 @@ def check_machine(machine: str, store: str) -> None:
         raise ServiceError(
             f'invalid --machine "{machine}"; allowed: up to 40 lower case letters, digits and -'
         )
-
-
-def usable_controllers(controllers: Sequence[str], machine: str) -> Sequence[str]:
-    """Return the controllers without `hostinfo` for a bound server: there is one HostInfo only."""
-    if not machine or _HOST_INFO not in controllers:
-        return controllers
-    log.info("the controller %s does not run on a shared store", _HOST_INFO)
-    return [name for name in controllers if name != _HOST_INFO]
 
 
 async def open_etcd_store(
@@ -101,11 +90,7 @@ async def open_etcd_store(
 
 
 def _machine_controllers(selected: Collection[str]) -> list[str]:
-    return [
-        entry.name
-        for entry in catalog.ENTRIES
-        if entry.name in selected and (entry.group in _MACHINE_GROUPS or entry.name == _HOST_INFO)
-    ]
+    return [e.name for e in catalog.ENTRIES if e.name in selected and e.is_of_machine]
 
 
 def foreign_singleton(core: Core, machine: str) -> str:
@@ -128,7 +113,7 @@ def check_singletons(core: Core, controllers: Collection[str], machine: str) -> 
     refused = [
         name
         for name in _machine_controllers(controllers)
-        if catalog.CONTROLLERS[name].group != catalog.LIMA
+        if catalog.CONTROLLERS[name].group in _SINGLETON_GROUPS
     ]
     if machine and refused and (why := foreign_singleton(core, machine)):
         raise ServiceError(
@@ -139,5 +124,5 @@ def check_singletons(core: Core, controllers: Collection[str], machine: str) -> 
 def owner_name(instance: Instance, address: EtcdAddress) -> str:
     """Return what names a control plane in `PREFIX/meta/owner`."""
     if address.is_shared:
-        return _SHARED_OWNER
+        return SHARED_OWNER
     return f'instance "{instance.suffix}" of {getpass.getuser()} on {socket.gethostname()}'

@@ -5,11 +5,14 @@ The directory holds what makes a token or a certificate of one server valid at a
 that signs service account tokens, the serving certificate with its authority, and the tokens of
 the kubeconfig. The first server creates the files, the others use them; it may be a directory of a
 shared file system or a copy. A server keeps its own copy in `tls/`, so it starts without the
-directory being changed, and a restart of one server invalidates nothing.
+directory being changed, and a restart of one server invalidates nothing. What one server rotates
+or renews while the others run is in `identity_follower`.
 """
 
+import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from rdd.apiserver.auth import certificates
@@ -29,24 +32,44 @@ def use_identity(directory: Path, instance: Instance, ensure: Callable[[], None]
 
     Raises ServiceError.
     """
-    if not directory.is_dir():
-        raise ServiceError(f'--identity-dir "{directory}" is not a directory; create it first')
-    names = _names(instance)
-    try:
-        lock = _lock(directory / LOCK)
-    except HostError as error:
-        raise ServiceError(f'cannot use --identity-dir "{directory}": {error}') from error
-    try:
-        before = {name: _read(directory / name) for name in names}
-        for name, content in before.items():
+    with _locked(directory):
+        for name in _names(instance):
+            content = _read(directory / name)
             if content is not None and content != _read(instance.tls_dir / name):
                 write_atomically(instance.tls_dir / name, content)
         ensure()
-        save_identity(directory, instance)
+        _save(directory, instance)
+
+
+def change_identity(directory: Path, instance: Instance, change: Callable[[], object]) -> None:
+    """Change the identity of a server with `change`, and store it for the others.
+
+    Raises ServiceError.
+    """
+    with _locked(directory):
+        change()
+        _save(directory, instance)
+
+
+def digest(instance: Instance) -> str:
+    """Return what distinguishes the identity of a server. Its secrets cannot be guessed."""
+    parts = [_read(instance.tls_dir / name) or "" for name in _names(instance)]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    if not directory.is_dir():
+        raise ServiceError(f'--identity-dir "{directory}" is not a directory; create it first')
+    lock = None
+    try:
+        lock = _lock(directory / LOCK)
+        yield
     except (HostError, OSError) as error:
         raise ServiceError(f'cannot use --identity-dir "{directory}": {error}') from error
     finally:
-        lock.release()
+        if lock is not None:
+            lock.release()
 
 
 def _lock(path: Path) -> FileLock:
@@ -58,8 +81,7 @@ def _lock(path: Path) -> FileLock:
     return lock
 
 
-def save_identity(directory: Path, instance: Instance) -> None:
-    """Store the identity of a server for the others. Raises HostError, OSError."""
+def _save(directory: Path, instance: Instance) -> None:
     for name in _names(instance):
         content = _read(instance.tls_dir / name)
         if content is not None and content != _read(directory / name):

@@ -7,7 +7,7 @@ store and the flags it returns nothing and imports nothing.
 
 import logging
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from rdd.store.contract import Store
 if TYPE_CHECKING:
     from rdd.daemon.managers.elected import ElectedControllers
     from rdd.daemon.managers.shared_store import SharedStore
+    from rdd.daemon.sharing.identity_follower import IdentityFollower
 
 log = logging.getLogger("rdd.daemon")
 
@@ -40,6 +41,7 @@ class Sharing:
         self._identity = Path(options.identity_dir) if options.identity_dir else None
         self._files = options.tls_cert_file, options.tls_private_key_file
         self._listen_at: tuple[str, int] | None = None
+        self._follower: IdentityFollower | None = None
         if options.machine and not options.store:
             raise ServiceError("--machine needs a shared store (--store etcd://…?shared=true)")
         if options.listen_address or any(self._files):
@@ -47,14 +49,12 @@ class Sharing:
 
             self._listen_at = check_flags(options.listen_address, *self._files)
 
-    async def open_store(self, names: Sequence[str]) -> tuple[Store, Sequence[str]]:
-        """Open the store in etcd; return it and the controllers to run. Raises ServiceError."""
+    async def open_store(self, names: Sequence[str]) -> Store:
+        """Open the store in etcd for these controllers. Raises ServiceError."""
         from rdd.daemon.sharing import etcd
 
         etcd.check_machine(self._machine, self._store)
-        names = etcd.usable_controllers(names, self._machine)
-        store = await etcd.open_etcd_store(self._instance, self._store, names, self._machine)
-        return store, names
+        return await etcd.open_etcd_store(self._instance, self._store, names, self._machine)
 
     def use_identity(self, ensure: Callable[[], None]) -> None:
         """Create or read keys and tokens with `ensure`, those of --identity-dir if it is set."""
@@ -65,12 +65,35 @@ class Sharing:
 
         use_identity(self._identity, self._instance, ensure)
 
-    def save_identity(self) -> None:
-        """Store changed tokens for the other servers."""
-        if self._identity is not None:
-            from rdd.daemon.sharing.identity import save_identity
+    def change_identity(self, change: Callable[[], None]) -> None:
+        """Change keys or tokens with `change`, those of --identity-dir if it is set."""
+        if self._identity is None:
+            change()
+            return
+        from rdd.daemon.sharing.identity import change_identity
 
-            save_identity(self._identity, self._instance)
+        change_identity(self._identity, self._instance, change)
+
+    def follow_identity(
+        self, client: Client, store: Store, use: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Call `use` when another server has changed the shared identity."""
+        if self._identity is None or not store.is_shared:
+            return
+        from rdd.daemon.sharing.identity_follower import IdentityFollower
+
+        self._follower = IdentityFollower(client, self._identity, self._instance, use)
+        self._follower.start()
+
+    def announce_identity(self) -> None:
+        """Let the other servers use the changed identity."""
+        if self._follower is not None:
+            self._follower.announce()
+
+    async def unfollow_identity(self) -> None:
+        """Stop following."""
+        if self._follower is not None:
+            await self._follower.stop()
 
     def plugins(self, store: Store) -> Sequence[Plugin]:
         """Return the admission plugins of a shared store."""

@@ -189,4 +189,11 @@ async def _connect(
     tls: ssl.SSLContext | None,
     protocol: Callable[[], Http2Connection],
 ) -> tuple[Any, Http2Connection]:
-    return await asyncio.get_running_loop().create_connection(protocol, host, port, ssl=tls)
+    try:
+        return await asyncio.get_running_loop().create_connection(protocol, host, port, ssl=tls)
+    except ConnectionResetError as error:
+        if tls is None or error.strerror:
+            raise
+        raise ConnectionResetError(
+            "the TLS handshake failed; without TLS, omit the options ca, cert and key"
+        ) from error

@@ -15,7 +15,8 @@ import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rdd.store.contract import Damaged, Delete, KeyValue, Op, Put, StoreInUse
+from rdd.host.directories import make_private_dir
+from rdd.store.contract import Damaged, Delete, KeyValue, Op, Put, StoreError, StoreInUse
 from rdd.store.etcd.address import EtcdAddress
 from rdd.store.etcd.client import EtcdClient
 from rdd.store.etcd.ownership import owner_of, set_owner
@@ -61,8 +62,10 @@ async def copy_to_etcd(
 
 async def copy_to_sqlite(address: EtcdAddress, database: Path, *, owner: str) -> int:
     """Copy a prefix into a database, replacing it; return the number of keys. Raises StoreError."""
+    await _refuse_unused_prefix(address)
     source = await EtcdStore.open(address, owner=owner)
     try:
+        make_private_dir(database.parent)
         page = await source.scan("")
         await source.backup(database, revision=page.revision)
     finally:
@@ -78,13 +81,23 @@ async def copy_to_sqlite(address: EtcdAddress, database: Path, *, owner: str) ->
 
 
 async def _refuse_used_prefix(address: EtcdAddress, incomplete: str) -> None:
-    client = EtcdClient(address)
-    try:
-        found = await owner_of(client)
-    finally:
-        await client.close()
+    found = await _owner(address)
     if found and found != incomplete:
         raise StoreInUse(f"{address} is not empty: it belongs to {found}; choose another prefix")
+
+
+async def _refuse_unused_prefix(address: EtcdAddress) -> None:
+    """Refuse what opening it would claim: a mistyped prefix is no empty control plane."""
+    if not await _owner(address):
+        raise StoreError(f"{address} is not the store of a control plane; check the prefix")
+
+
+async def _owner(address: EtcdAddress) -> str:
+    client = EtcdClient(address)
+    try:
+        return await owner_of(client)
+    finally:
+        await client.close()
 
 
 def _expiry_times(database: Path) -> dict[str, int]:

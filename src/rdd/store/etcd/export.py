@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The content of a prefix as rows of the SQLite store, for backups and copies."""
+"""The content of a prefix as rows of the SQLite store, for backups and copies.
+
+Leases are read page by page, because all keys of a large prefix do not fit into one message.
+"""
 
 import itertools
 from collections.abc import AsyncIterator, Callable
@@ -8,7 +11,10 @@ from rdd.grpc.messages import Message, field
 from rdd.store.contract import ScanPage
 from rdd.store.etcd import requests
 from rdd.store.etcd.client import EtcdClient
+from rdd.store.etcd.requests import EtcdValue
 from rdd.store.keys import ID_SHIFT, Row, prefix_end
+
+_PAGE = 10_000
 
 
 async def rows_of(
@@ -30,14 +36,25 @@ async def rows_of(
 async def _lease_ends(client: EtcdClient, clock: Callable[[], float]) -> dict[str, int]:
     """Return the end of the lease of every key that has one, in ms since the epoch."""
     root = f"{client.address.prefix}/keys"
-    end = prefix_end(root)
-    assert isinstance(end, str)
-    request = requests.range_request(root.encode(), end.encode(), keys_only=True)
-    answer = Message(await client.read(requests.RANGE, request))
-    found = [requests.value_of(message) for message in answer.messages(2)]
+    leased = [value async for value in _keys(client, root) if value.lease]
     ends: dict[int, int] = {}
-    for lease in {value.lease for value in found if value.lease}:
+    for lease in {value.lease for value in leased}:
         answer = Message(await client.read(requests.LEASE_TTL, field(1, lease)))
         remaining = answer.signed(3)
         ends[lease] = int((clock() + max(remaining, 0)) * 1000)
-    return {value.key.decode()[len(root) :]: ends[value.lease] for value in found if value.lease}
+    return {value.key.decode()[len(root) :]: ends[value.lease] for value in leased}
+
+
+async def _keys(client: EtcdClient, root: str) -> AsyncIterator[EtcdValue]:
+    """Yield all keys below a root, without values."""
+    end = prefix_end(root)
+    assert isinstance(end, str)
+    start, more = root.encode(), True
+    while more:
+        request = requests.range_request(start, end.encode(), limit=_PAGE, keys_only=True)
+        answer = Message(await client.read(requests.RANGE, request))
+        for message in answer.messages(2):
+            value = requests.value_of(message)
+            yield value
+            start = value.key + b"\0"
+        more = bool(answer.integer(3))

@@ -8,7 +8,7 @@ deletes, and the revision that was followed is comparable with that of `meta/hea
 A lost watch is resumed after the last revision, at the next endpoint. If the history in
 between was compacted, `on_gap` reloads the state; nothing else can close such a gap.
 
-Invariant: a batch is never a part of a revision (etcd splits revisions only on request).
+Observers need no previous values, so this watch does not ask for them.
 """
 
 import asyncio
@@ -17,41 +17,16 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from rdd.base.backoff import Backoff
-from rdd.base.protowire import MalformedProtobuf
 from rdd.grpc.errors import GrpcFailure
-from rdd.grpc.messages import Message
 from rdd.store.contract import Unavailable
 from rdd.store.etcd import requests
 from rdd.store.etcd.client import EtcdClient
 from rdd.store.etcd.requests import EtcdEvent
+from rdd.store.etcd.watching import WatchCompacted, WatchEvents
 
 log = logging.getLogger(__name__)
 
 _FIRST_RETRY_S, _LONGEST_RETRY_S = 0.1, 2.0
-
-
-class WatchCompacted(Exception):
-    """The start of a watch was compacted."""
-
-    def __init__(self, compacted: int) -> None:
-        super().__init__(f"history up to revision {compacted} was compacted")
-        self.compacted = compacted
-
-
-def read_events(message: bytes) -> list[EtcdEvent]:
-    """Return the events of a watch response. Raises WatchCompacted, Unavailable."""
-    try:
-        events = requests.events_of(message)
-        if events:
-            return events
-        response = Message(message)
-    except (MalformedProtobuf, GrpcFailure) as error:
-        raise Unavailable(f"a watch response is malformed: {error}") from None
-    if response.integer(4):  # canceled
-        if compacted := response.integer(5):
-            raise WatchCompacted(compacted)
-        raise Unavailable(f"etcd cancelled a watch: {response.text(6) or 'no reason given'}")
-    return []
 
 
 class Follower:
@@ -116,14 +91,15 @@ class Follower:
             await asyncio.sleep(backoff.next_s())
 
     async def _watch(self, backoff: Backoff) -> None:
-        request = requests.watch(self._key, self._end, self.revision + 1)
+        request = requests.watch(self._key, self._end, self.revision + 1, has_previous=False)
+        responses = WatchEvents()
         async with self._client.watch(request) as stream:
             async for message in stream:
-                events = read_events(message)
+                events = responses.take(message)
                 backoff.reset()
                 self.problem = ""
                 if events:
-                    self.revision = max(event.value.modified for event in events)
+                    self.revision = events[-1].value.modified
                     self._on_events(events)
                     self._advance(self.revision)
 

@@ -3,14 +3,16 @@
 
 `PREFIX/meta/owner` names the control plane that uses the prefix. A second one with another
 name is refused: two control planes with one set of objects would delete each other's machines.
-Servers that share a prefix on purpose use the same owner and `shared=true`.
+Servers that share a prefix on purpose use the owner SHARED_OWNER and `shared=true`.
 """
 
-from rdd.grpc.errors import GrpcError
+from rdd.grpc.errors import GrpcError, StatusCode
 from rdd.grpc.messages import Message, field
 from rdd.store.contract import StoreInUse, Unavailable
 from rdd.store.etcd import requests
 from rdd.store.etcd.client import OLDEST, EtcdClient
+
+SHARED_OWNER = "several control planes"
 
 
 async def check_version(client: EtcdClient) -> None:
@@ -18,6 +20,8 @@ async def check_version(client: EtcdClient) -> None:
     try:
         version = await client.version()
     except GrpcError as error:
+        if error.code == StatusCode.PERMISSION_DENIED:
+            return  # only releases that are newer ask for the role root here
         raise Unavailable(f"{client.address}: {error.message}") from error
     parts = version.split(".")
     numbers = tuple(int(part) for part in parts[:2] if part.isdigit())
@@ -42,9 +46,13 @@ async def claim_prefix(client: EtcdClient, owner: str) -> None:
     values = answer.messages(3)[0].message(1).messages(2)
     found = values[0].text(5) if values else ""
     if found != owner:
-        raise StoreInUse(
-            f'{client.address} belongs to "{found}", not to "{owner}"; choose another prefix'
-        )
+        raise StoreInUse(f'{client.address} belongs to "{found}", not to "{owner}"; {_fix(found)}')
+
+
+def _fix(owner: str) -> str:
+    if owner == SHARED_OWNER:
+        return "add ?shared=true to share it, or choose another prefix"
+    return "choose another prefix"
 
 
 async def owner_of(client: EtcdClient) -> str:

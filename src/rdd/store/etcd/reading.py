@@ -23,8 +23,8 @@ from rdd.store.contract import (
 )
 from rdd.store.etcd import requests
 from rdd.store.etcd.client import EtcdClient
-from rdd.store.etcd.follower import WatchCompacted, read_events
 from rdd.store.etcd.requests import EtcdEvent, EtcdValue
+from rdd.store.etcd.watching import WatchCompacted, WatchEvents, check_previous
 from rdd.store.keys import NO_END, scan_range
 from rdd.store.retention import Retention
 
@@ -101,11 +101,15 @@ class PrefixReader:
         found: list[StoreEvent] = []
         try:
             if reached < target:
-                async with self._client.watch(requests.watch(*self.range, after + 1)) as stream:
+                request = requests.watch(*self.range, after + 1, has_previous=True)
+                responses = WatchEvents()
+                async with self._client.watch(request) as stream:
                     async for message in stream:
-                        for event in read_events(message):
-                            reached = max(reached, event.value.modified)
-                            if change := self.event(event):
+                        events = responses.take(message)
+                        check_previous(events)
+                        for event in events:
+                            reached = event.value.modified
+                            if change := self._event(event):
                                 found.append(change)
                         if reached >= target or len(found) >= _CHUNK_EVENTS:
                             break
@@ -126,27 +130,31 @@ class PrefixReader:
                     raise FutureRevision(revision, self._revision()) from None
                 self._retention.advance(revision + 1)
                 raise Compacted(revision, self._retention.compacted) from None
-            raise Unavailable(f"{self._client.address}: {error.message}") from error
+            raise StoreUnreachable(f"{self._client.address}: {error.message}") from error
 
     def record(self, value: EtcdValue) -> KeyValue:
         """Return a value of etcd as a record of the store."""
         key = value.key.decode()[len(self.root) :]
         return KeyValue(key, value.value, value.modified, value.created)
 
-    def event(self, event: EtcdEvent) -> StoreEvent | None:
-        """Return a change of an object, None for a record of the store itself."""
-        text = event.value.key.decode()
-        if not text.startswith(self.root):
+    def key_of(self, value: EtcdValue) -> str:
+        """Return the key of an object, empty for a record of the store itself."""
+        text = value.key.decode()
+        return text[len(self.root) :] if text.startswith(self.root) else ""
+
+    def _event(self, event: EtcdEvent) -> StoreEvent | None:
+        """Return a change of an object, with its previous value."""
+        value, previous = event.value, event.previous
+        if not (key := self.key_of(value)):
             return None
-        previous = event.previous
-        created = event.value.created
+        created = value.created
         if event.is_delete:
             created = previous.created if previous else 0
         return StoreEvent(
             EventType.DELETE if event.is_delete else EventType.PUT,
-            text[len(self.root) :],
-            event.value.value,
-            event.value.modified,
+            key,
+            value.value,
+            value.modified,
             created,
             previous.value if previous else None,
             previous.modified if previous else 0,

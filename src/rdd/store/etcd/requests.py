@@ -21,7 +21,7 @@ AUTHENTICATE = "/etcdserverpb.Auth/Authenticate"
 STATUS = "/etcdserverpb.Maintenance/Status"
 
 _MOD = 2  # Compare.target: the revision of the last change
-_EVENTS = 11  # field of WatchResponse
+_FRAGMENT, _EVENTS = 7, 11  # fields of WatchResponse
 _EVENT_DELETE = 1
 _KEY, _CREATED, _MODIFIED, _VALUE, _LEASE = 1 << 3 | BYTES, 2 << 3, 3 << 3, 5 << 3 | BYTES, 6 << 3
 """Tags of KeyValue."""
@@ -102,10 +102,19 @@ def txn(compares: list[bytes], success: list[bytes], failure: list[bytes]) -> by
     )
 
 
-def watch(key: bytes, end: bytes, start: int) -> bytes:
-    """Encode a WatchRequest for changes of a range from a revision on, with previous values."""
+def watch(key: bytes, end: bytes, start: int, *, has_previous: bool) -> bytes:
+    """Encode a WatchRequest for changes of a range from a revision on.
+
+    Responses are fragments of at most about the size of a request (`WatchEvents`). Previous
+    values cost etcd a read for every change.
+    """
     return field(
-        1, protowire.encode_bytes(1, key) + field(2, end) + field(3, start) + field(6, True)
+        1,
+        protowire.encode_bytes(1, key)
+        + field(2, end)
+        + field(3, start)
+        + field(6, has_previous)
+        + field(8, True),
     )
 
 
@@ -155,21 +164,25 @@ def _revision(data: bytes, at: int, end: int) -> int:
     return 0
 
 
-def events_of(data: bytes) -> list[EtcdEvent]:
-    """Return the events of a WatchResponse. Raises MalformedProtobuf.
+def events_of(data: bytes) -> tuple[list[EtcdEvent], bool]:
+    """Return the events of a WatchResponse, and whether another fragment follows.
 
-    Every write of every server passes here, so the fields are read in place.
+    Every write of every server passes here, so the fields are read in place. Raises
+    MalformedProtobuf.
     """
     found: list[EtcdEvent] = []
+    is_fragment = 0
     at, end = 0, len(data)
     while at < end:
         number, wire, at = read_tag(data, at, end, "WatchResponse")
         if number == _EVENTS and wire == BYTES:
             start, at = read_span(data, at, end)
             found.append(_event(data, start, at))
+        elif number == _FRAGMENT and wire == VARINT:
+            is_fragment, at = read_varint(data, at, end)
         else:
             at = skip(data, at, end, wire)
-    return found
+    return found, bool(is_fragment)
 
 
 def _event(data: bytes, at: int, end: int) -> EtcdEvent:

@@ -43,6 +43,7 @@ from rdd.store.contract import (
     Put,
     ScanPage,
     StoreEvent,
+    StoreUnreachable,
     Unavailable,
     ValueTooLarge,
 )
@@ -88,6 +89,7 @@ class EtcdStore:
         self._follower: Follower | None = None
         self._refreshing: asyncio.Task[int] | None = None
         self._compacting: asyncio.Task[None] | None = None
+        self._compaction_problem = ""
         self._is_closed = False
 
     @classmethod
@@ -287,7 +289,7 @@ class EtcdStore:
             try:
                 lease = await self._leases.lease(op.ttl_s)
             except GrpcError as error:
-                raise Unavailable(f"{self.client.address}: {error.message}") from error
+                raise StoreUnreachable(f"{self.client.address}: {error.message}") from error
         return requests.put(self._reader.encode(op.key), op.value, lease)
 
     async def _write(self, message: bytes) -> bytes:
@@ -296,7 +298,8 @@ class EtcdStore:
         except GrpcError as error:
             if _TOO_LARGE in error.message or _LARGER in error.message:
                 raise ValueTooLarge(f"{self.client.address}: {error.message}") from error
-            raise Unavailable(f"{self.client.address}: {error.message}") from error
+            # Too many requests, no space, no permission: it ends without a restart.
+            raise StoreUnreachable(f"{self.client.address}: {error.message}") from error
 
     async def _lose(self, compared: list[Op], answer: Message) -> NoReturn:
         """Wait for the change that failed the comparison, then raise CompareFailed."""
@@ -350,16 +353,24 @@ class EtcdStore:
     # -- following
 
     def _publish(self, events: list[EtcdEvent]) -> None:
-        changes = [change for event in events if (change := self._reader.event(event))]
-        for change in changes:
-            if change.type is EventType.DELETE:
-                self._live.pop(change.key, None)
-            else:
-                self._live[change.key] = change.revision, change.created
-        self._notify(changes)
-        revision = max(event.value.modified for event in events)
+        self._notify([change for event in events if (change := self._observed(event))])
+        revision = events[-1].value.modified
         if self._retention.is_due(revision):
             self._compact_old(revision)
+
+    def _observed(self, event: EtcdEvent) -> StoreEvent | None:
+        """Return a change for observers, which get no previous values; keep its revisions."""
+        value = event.value
+        if not (key := self._reader.key_of(value)):
+            return None
+        if event.is_delete:
+            before, created = self._live.pop(key, (0, 0))
+            return StoreEvent(EventType.DELETE, key, b"", value.modified, created, None, before)
+        before = self._live.get(key, (0, 0))[0]
+        self._live[key] = value.modified, value.created
+        return StoreEvent(
+            EventType.PUT, key, value.value, value.modified, value.created, None, before
+        )
 
     def _notify(self, changes: list[StoreEvent]) -> None:
         for observer in tuple(self._observers) if changes else ():
@@ -407,7 +418,12 @@ class EtcdStore:
         try:
             await self.compact(revision)
         except Unavailable as error:
-            log.warning("%s cannot be compacted: %s", self.client.address, error)
+            if not self._compaction_problem:
+                advice = "; set --auto-compaction-retention of etcd if its user may not"
+                log.warning("%s cannot be compacted: %s%s", self.client.address, error, advice)
+            self._compaction_problem = str(error)
+        else:
+            self._compaction_problem = ""
 
 
 def _retrieve(task: "asyncio.Task[int]") -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`rdd service reset`: restart with an empty database; the old one goes to the trash."""
 
-from rdd.cli.commands.service.calls import working
+from rdd.cli.commands.service.calls import translated, working
 from rdd.cli.framework.confirm import confirm
 from rdd.cli.framework.types import Call
 
@@ -9,9 +9,11 @@ from rdd.cli.framework.types import Call
 def run(call: Call) -> int:
     from rdd.cli.commands.preview import fate, machine_paths, space
     from rdd.daemon.service import arguments
-    from rdd.daemon.service.removal import reset
+    from rdd.daemon.service.removal import require_resettable, reset
 
     if arguments.exists(call.instance):
+        with translated():
+            require_resettable(call.instance)
         database, machines = call.instance.database.parent, machine_paths(call.instance)
         used = space([database, *machines.values()])
         confirm(

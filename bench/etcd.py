@@ -2,14 +2,16 @@
 """The API server on etcd: rows of `bench.apiserver` on each store, and reads at several servers.
 
     python -m bench.etcd [--pace 0.25] [--stores sqlite,etcd,shared] [--etcd PATH]
-    python -m bench.etcd --servers
+    python -m bench.etcd --servers [--share 0.15]
     python -m bench.etcd --reads
     python -m bench.etcd --sizes 1000,10000,100000
 
 CPU time is that of the server plus etcd, a single member with fsync, as in the reference. `etcd` is
 a store of one server, `shared` one of several, whose reads without a resourceVersion are
 linearizable. With --servers, one and then three servers share etcd and get the same reads: the CPU
-time per read shows what further cores would give. Prints tables in Markdown.
+time per read shows what further cores would give. With --share each server is limited to that part
+of a core, so that three have three times the CPU time of one on a machine with fewer cores, and the
+rates can be compared. Prints tables in Markdown.
 """
 
 import argparse
@@ -24,6 +26,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -43,6 +46,7 @@ STORES = ("sqlite", "etcd", "shared")
 SERVERS = 3
 READS = 1_000
 BATCH = 90
+PERIOD_US = 10_000
 
 
 class Processes(Process):
@@ -141,8 +145,8 @@ async def _compare(servers: list[Server], etcd_pid: int) -> None:
         for number in range(READS):
             body = objects.configmap(f"cm-{number:05}", number)
             await clients[0].send(Call("POST", path, body, statuses=(201,)))
-        print("| reads | servers | µs per read at the server | µs per read in etcd |")
-        print("|---|---|---|---|")
+        print("| reads | servers | µs per read at the server | µs per read in etcd | reads/s |")
+        print("|---|---|---|---|---|")
         for query, name in (("?resourceVersion=0", "rv=0"), ("", "linearizable")):
             for count in (1, len(servers)):
                 shared = Process(etcd_pid)
@@ -152,11 +156,27 @@ async def _compare(servers: list[Server], etcd_pid: int) -> None:
                 operations = sum(result.operations for result in found)
                 own = sum(r.server_us * r.operations for r in found) / operations
                 in_etcd = (shared.cpu_s() - before) / operations * 1e6
-                print(f"| {name} | {count} | {own:.1f} | {in_etcd:.1f} |")
+                rate = sum(result.per_second for result in found)
+                print(f"| {name} | {count} | {own:.1f} | {in_etcd:.1f} | {rate:,.0f} |", flush=True)
 
 
-def compare_servers(program: str) -> None:
-    """Read at one server, then at three that share etcd."""
+@contextlib.contextmanager
+def limited(process: Process, share: float) -> Iterator[None]:
+    """Let a process use this part of a core; needs root and version 1 of control groups."""
+    group = Path(f"/sys/fs/cgroup/cpu/bench-etcd-{process.pid}")
+    group.mkdir()
+    try:
+        (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+        (group / "cpu.cfs_quota_us").write_text(str(int(share * PERIOD_US)))
+        (group / "cgroup.procs").write_text(str(process.pid))
+        yield
+    finally:
+        (group.parent / "cgroup.procs").write_text(str(process.pid))
+        group.rmdir()
+
+
+def compare_servers(program: str, share: float) -> None:
+    """Read at one server, then at three that share etcd; each has the same part of a core."""
     with contextlib.ExitStack() as stack:
         address, pid = stack.enter_context(etcd(program))
         store = f"--store=etcd://{address}/bench?shared=true"
@@ -164,6 +184,9 @@ def compare_servers(program: str) -> None:
         for _ in range(SERVERS):
             home = stack.enter_context(temporary_home())
             servers.append(stack.enter_context(Server(home, "--controllers=", store)))
+        if share:
+            for server in servers:
+                stack.enter_context(limited(server.process, share))
         with uvloop_runner() as runner:
             runner.run(_compare(servers, pid))
 
@@ -267,6 +290,7 @@ def main() -> int:
     parser.add_argument("--stores", default=",".join(STORES))
     parser.add_argument("--etcd", default=shutil.which("etcd") or "etcd")
     parser.add_argument("--servers", action="store_true", help="compare one and three servers")
+    parser.add_argument("--share", type=float, default=0, help="part of a core for each of them")
     parser.add_argument("--reads", action="store_true", help="compare cached reads of all stores")
     parser.add_argument("--sizes", default="", help="numbers of objects, e.g. 1000,10000")
     given = parser.parse_args()
@@ -277,7 +301,7 @@ def main() -> int:
         measure_sizes(given.etcd, [int(size) for size in given.sizes.split(",")])
         return 0
     if given.servers:
-        compare_servers(given.etcd)
+        compare_servers(given.etcd, given.share)
         return 0
     results = {
         store: measure_store(store, given.etcd, given.pace) for store in given.stores.split(",")

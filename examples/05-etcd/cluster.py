@@ -4,6 +4,7 @@
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -82,6 +83,8 @@ def main() -> None:
         kubectl("two", "create", "configmap", "still-here")
         read = kubectl("one", "get", "cm/still-here", "-o", "name")
         print("with one member killed, created at two, read at one:", read)
+        if sys.stdin.isatty():
+            input("use `rdd --instance one ctl …` and two; Enter removes everything ")
     finally:
         for instance in ("one", "two"):
             rdd(instance, "service", "delete", "--yes")

@@ -13,6 +13,8 @@ VARINT, FIXED64, BYTES, START_GROUP, END_GROUP, FIXED32 = range(6)
 
 _UINT64 = (1 << 64) - 1
 _MAX_INT = (1 << 63) - 1
+_SMALL = tuple(bytes((value,)) for value in range(0x80))
+"""Varints of one byte, which most tags and lengths are."""
 
 UNEXPECTED_EOF = "unexpected EOF"
 NEGATIVE_LENGTH = "proto: negative length found during unmarshaling"
@@ -108,6 +110,8 @@ def signed(value: int, bits: int) -> int:
 
 def encode_varint(value: int) -> bytes:
     """Return an integer of 64 bits as a varint; a negative one takes ten bytes."""
+    if 0 <= value < 0x80:
+        return _SMALL[value]
     value &= _UINT64
     out = bytearray()
     while value > 0x7F:
@@ -123,4 +127,7 @@ def encode_tag(number: int, wire: int) -> bytes:
 
 def encode_bytes(number: int, data: bytes) -> bytes:
     """Return a length-delimited field."""
-    return encode_tag(number, BYTES) + encode_varint(len(data)) + data
+    key, size = number << 3 | BYTES, len(data)
+    if key < 0x80 and size < 0x80:
+        return _SMALL[key] + _SMALL[size] + data
+    return encode_varint(key) + encode_varint(size) + data

@@ -79,6 +79,7 @@ class Http2Connection(asyncio.Protocol):
         self._heard_at = self._pinged_at = 0.0
         self._is_pinged = False
         self._timer: asyncio.TimerHandle | None = None
+        self._unwritten: list[bytes] = []
         self._responses = ResponseDecoder()
         self._requests: RequestEncoder
         self._is_greeted = self._is_encrypted = False
@@ -189,6 +190,7 @@ class Http2Connection(asyncio.Protocol):
                 at = stop
         except ConnectionFailure as error:
             self._write(frames.goaway(0, error.code, str(error)))
+            self._flush()
             self.abort(f"HTTP/2: {error}")
             return
         self._rest = data[at:]
@@ -319,6 +321,14 @@ class Http2Connection(asyncio.Protocol):
                 self._write(b"".join(out))
 
     def _write(self, data: bytes) -> None:
+        """Send at the end of this turn of the event loop, together with what else it sends."""
+        if not self._unwritten:
+            self._loop.call_soon(self._flush)
+        self._unwritten.append(data)
+
+    def _flush(self) -> None:
+        data = b"".join(self._unwritten)
+        self._unwritten.clear()
         if self._transport is not None and not self.is_lost and data:
             self._transport.write(data)
 

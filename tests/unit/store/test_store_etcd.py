@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 import trustme
 from tests.etcd import EtcdServer, leader_of, start_cluster
@@ -302,6 +303,66 @@ async def test_watches_end_and_cannot_resume_before_lost_history(
 
 def config_map(name: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "namespace": "default"}}
+
+
+FOREIGN = {
+    "text": b"hello",
+    "empty": b"",
+    "array": b"[1]",
+    "indented": b'{\n "kind": "ConfigMap"\n}',
+    "whole": b'{"kind":"ConfigMap","metadata":{"name":"whole","uid":"%036d"}}' % 1,
+    "renamed": b'"metadata":{"name":"other","namespace":"default","uid":"%036d"}}' % 1,
+    "cut": b'"metadata":{"name":"cut","namespace":"default","uid":"%036d"' % 1,
+}
+"""Values that a user may write with etcdctl."""
+
+
+async def test_values_of_other_programs_are_ignored(
+    etcd_server: EtcdServer, opened: list[EtcdStore], tmp_path: Path
+) -> None:
+    address = address_of(etcd_server, f"/rdd/{tmp_path.name}")
+    prefix = "/registry/configmaps/default/"
+    writer = await open_store(opened, address)
+    server = await open_server(writer)
+    try:
+        client = Client(LocalTransport(server.handle, partial(Request, user=SYSTEM)))
+        version = (await client.create(CONFIG_MAPS, config_map("kept")))["metadata"][
+            "resourceVersion"
+        ]
+        await client.create(CONFIG_MAPS, config_map("overwritten"))
+        await writer.commit([Put(prefix + name, value) for name, value in FOREIGN.items()])
+        await writer.commit([Put(f"{prefix}overwritten", b"[]")])
+        await check_names(client, ["kept"])
+    finally:
+        await server.close()
+    server = await open_server(await open_store(opened, address))
+    try:
+        client = Client(LocalTransport(server.handle, partial(Request, user=SYSTEM)))
+        await check_names(client, ["kept"])
+        last = (await client.create(CONFIG_MAPS, config_map("last")))["metadata"]["resourceVersion"]
+        events = client.watch(CONFIG_MAPS, namespace="default", resource_version=version)
+        seen = []
+        async for event in events:
+            seen.append((event.type, event.object["metadata"]["name"]))
+            if event.object["metadata"]["resourceVersion"] == last:
+                break
+        assert seen == [("ADDED", "overwritten"), ("DELETED", "overwritten"), ("ADDED", "last")]
+        found = await client.request(
+            "GET",
+            "/api/v1/namespaces/default/configmaps",
+            query={"resourceVersionMatch": ["Exact"], "resourceVersion": [last]},
+        )
+        names = [item["metadata"]["name"] for item in orjson.loads(found.body)["items"]]
+        assert names == ["kept", "last"]
+        with pytest.raises(errors.AlreadyExists):
+            await client.create(CONFIG_MAPS, config_map("text"))
+    finally:
+        await server.close()
+
+
+async def check_names(client: Client, expected: list[str]) -> None:
+    listed = await client.list(CONFIG_MAPS, namespace="default")
+    assert [item["metadata"]["name"] for item in listed.items] == expected
 
 
 async def test_key_with_a_time_to_live_is_deleted_by_etcd(

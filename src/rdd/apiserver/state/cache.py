@@ -16,6 +16,7 @@ import logging
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from rdd.apiserver.state import codec
@@ -227,8 +228,8 @@ class ObjectCache:
                 )
                 more, after = page.more, page.after
                 self.damaged.update((record.key, record) for record in page.damaged)
-                if page.records:
-                    self._take(page.records)
+                if records := self._objects_of(page.records):
+                    self._take(records)
         finally:
             if was_enabled:
                 gc.enable()
@@ -236,6 +237,12 @@ class ObjectCache:
         self._stop = self.store.observe(self._observe)
         self._observe(early)
         self.store.on_gap(self.forget_changes)
+
+    def _objects_of(self, records: Sequence[KeyValue]) -> Sequence[KeyValue]:
+        """Return the records without those of other programs."""
+        if not self.store.is_distributed:
+            return records
+        return [r for r in records if _is_object(r.key, r.value)]
 
     def _take(self, records: Sequence[KeyValue]) -> None:
         """Add a page of records, in key order."""
@@ -292,11 +299,13 @@ class ObjectCache:
                     continue
                 # Another server wrote it, and this one does not serve the CRD yet.
                 cache = self.resource(prefix, namespaced="/" in event.key[len(prefix) :])
-            try:
-                change = cache.apply(event)
-            except ValueError:
-                log.warning("%s was written by another program and is not an object", event.key)
-                continue
+            if (
+                event.type is EventType.PUT
+                and self.store.is_distributed
+                and not _is_object(event.key, event.value)
+            ):  # what was there before is gone
+                event = replace(event, type=EventType.DELETE, value=b"")
+            change = cache.apply(event)
             if change is not None:
                 touched.setdefault(cache, []).append(change)
         if events:
@@ -304,6 +313,14 @@ class ObjectCache:
         for cache, changes in touched.items():
             for listener in cache.listeners:
                 listener(changes)
+
+
+def _is_object(key: str, value: bytes) -> bool:
+    """Return whether a value is an object; log one of another program."""
+    if codec.is_object(key.rpartition("/")[2], value):
+        return True
+    log.warning("%s was written by another program and is not an object", key)
+    return False
 
 
 def _prefix_of(key: str) -> str:

@@ -29,6 +29,7 @@ _UID = b'"uid":"'
 # can contain `"uid":"` unescaped, so the first match is the uid.
 _UID_LENGTH = len(_UID) + 37
 _VERSION = b',"resourceVersion":"'
+_START = b'"metadata":{"name":'
 
 
 def encode(obj: dict[str, Any], *, tag: str = "") -> bytes:
@@ -77,6 +78,17 @@ def is_readable(stored: bytes) -> bool:
         return stored.index(_UID) > 0 and isinstance(decode(stored), dict)
     except ValueError:
         return False
+
+
+def is_object(name: str, stored: bytes) -> bool:
+    """Return whether bytes begin and end like the stored form of an object of this name.
+
+    Other programs can write to a distributed store. To decode every value would cost more than
+    all else that is done with it.
+    """
+    return (
+        stored.startswith(_START + orjson.dumps(name)) and stored.endswith(b"}") and _UID in stored
+    )
 
 
 _TAG = b',"apiVersion":"'

@@ -24,6 +24,7 @@ from rdd.apiserver.components import Core
 from rdd.apiserver.http.options import ListOptions
 from rdd.apiserver.http.request import Request
 from rdd.apiserver.resources import Resource
+from rdd.apiserver.state import codec
 from rdd.apiserver.state.entries import CacheEntry
 from rdd.apiserver.state.ordered import position
 from rdd.apiserver.state.revisions import check_not_future
@@ -197,7 +198,11 @@ async def _at(core: Core, wanted: _Wanted) -> AsyncIterator[list[CacheEntry]]:
             raise _expired(wanted) from error
         more, after = page.more, page.after
         if page.records:
-            yield [cache.entry(*cache.split(r.key), r.revision, r.value) for r in page.records]
+            yield [
+                cache.entry(*cache.split(r.key), r.revision, r.value)
+                for r in page.records
+                if codec.is_object(r.key.rpartition("/")[2], r.value)
+            ]
 
 
 def _expired(wanted: _Wanted) -> errors.Expired:

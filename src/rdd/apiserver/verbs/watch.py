@@ -179,7 +179,8 @@ class _Session:
         while after < last and not self.ended.is_set():
             chunk = await self.core.store.history(cache.prefix, after)
             after = chunk.revision
-            changes = [_from_event(self.resource, e) for e in chunk.events if e.revision <= until]
+            found = [_from_event(self.resource, e) for e in chunk.events if e.revision <= until]
+            changes = [change for change in found if change is not None]
             changes = await self._converted(changes)
             await write(watcher.writer, view.items(changes))
 
@@ -276,13 +277,16 @@ class _Session:
         )
 
 
-def _from_event(resource: Resource, event: StoreEvent) -> ObjectChange:
+def _from_event(resource: Resource, event: StoreEvent) -> ObjectChange | None:
+    """Return the change of an object; None if neither value is one (`codec.is_object`)."""
     cache = resource.cache
     namespace, name = cache.split(event.key)
     old = None
-    if event.previous is not None:
+    if event.previous is not None and codec.is_object(name, event.previous):
         old = cache.entry(namespace, name, event.previous_revision, event.previous)
-    if event.type is EventType.DELETE:
+    if event.type is EventType.DELETE or not codec.is_object(name, event.value):
+        if old is None:
+            return None
         assert event.previous is not None
         deleted = cache.entry(namespace, name, event.revision, event.previous)
         return ObjectChange("DELETED", deleted, old)

@@ -315,6 +315,8 @@ class EtcdStore:
 
     async def _reached(self, revision: int) -> None:
         assert self._follower is not None
+        if revision <= self._follower.revision:
+            return  # the watch was faster than the answer
         try:
             async with asyncio.timeout(_VISIBLE_S):
                 await self._follower.reached(revision)

@@ -45,8 +45,10 @@ from rdd.store.etcd.store import EtcdStore
 STORES = ("sqlite", "etcd", "shared")
 SERVERS = 3
 READS = 1_000
-BATCH = 90
+BATCH, WRITERS = 90, 8
 PERIOD_US = 10_000
+QUOTA = 8 << 30
+"""A million objects need more than etcd's default of 2 GiB."""
 
 
 class Processes(Process):
@@ -79,6 +81,7 @@ def etcd(program: str) -> Iterator[tuple[str, int]]:
         f"--initial-advertise-peer-urls=http://127.0.0.1:{peer}",
         f"--initial-cluster=default=http://127.0.0.1:{peer}",
         "--log-level=error",
+        f"--quota-backend-bytes={QUOTA}",
     ]
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
@@ -242,13 +245,19 @@ async def _fill(address: str, count: int) -> None:
         parse_address(f"etcd://{address}/bench?shared=true"), owner=SHARED_OWNER
     )
     try:
-        for first in range(0, count, BATCH):
-            ops = []
-            for number in range(first, min(first + BATCH, count)):
-                obj = orjson.loads(objects.configmap(f"cm-{number:07}", number))
-                obj["metadata"] |= {"namespace": "default", "uid": str(uuid.uuid4())}
-                ops.append(Put(f"/registry/configmaps/default/cm-{number:07}", codec.encode(obj)))
-            await store.commit(ops)
+        starts = iter(range(0, count, BATCH))
+
+        async def write() -> None:
+            for first in starts:
+                ops = []
+                for number in range(first, min(first + BATCH, count)):
+                    name = f"cm-{number:07}"
+                    obj = orjson.loads(objects.configmap(name, number))
+                    obj["metadata"] |= {"namespace": "default", "uid": str(uuid.uuid4())}
+                    ops.append(Put(f"/registry/configmaps/default/{name}", codec.encode(obj)))
+                await store.commit(ops)
+
+        await asyncio.gather(*(write() for _ in range(WRITERS)))
     finally:
         await store.close()
 
@@ -264,13 +273,17 @@ async def _page(server: Server) -> Result:
 
 def measure_sizes(program: str, sizes: list[int]) -> None:
     """Start a server on etcd with more and more objects."""
-    print("| objects | start: CPU s | memory MiB | page of 500: µs | etcd memory MiB |")
-    print("|---|---|---|---|---|")
+    print(
+        "| objects | start: s | CPU s | memory MiB | page of 500: µs | etcd memory MiB | fill s |"
+    )
+    print("|---|---|---|---|---|---|---|", flush=True)
     for size in sizes:
         with contextlib.ExitStack() as stack:
             address, pid = stack.enter_context(etcd(program))
+            began = time.perf_counter()
             with uvloop_runner() as runner:
                 runner.run(_fill(address, size))
+            filled_s = time.perf_counter() - began
             home = stack.enter_context(temporary_home())
             store = f"--store=etcd://{address}/bench?shared=true"
             server = stack.enter_context(Server(home, "--controllers=", store))
@@ -278,8 +291,8 @@ def measure_sizes(program: str, sizes: list[int]) -> None:
             with uvloop_runner() as runner:
                 page = runner.run(_page(server))
             print(
-                f"| {size:,} | {started:.2f} | {memory:.0f} | {page.server_us:,.0f} | "
-                f"{Process(pid).rss_mib():.0f} |",
+                f"| {size:,} | {server.ready_s:.1f} | {started:.2f} | {memory:.0f} | "
+                f"{page.server_us:,.0f} | {Process(pid).rss_mib():.0f} | {filled_s:.0f} |",
                 flush=True,
             )
 

@@ -24,7 +24,7 @@ from typing import Any, Self
 import yaml
 
 RDD = str(Path(sys.executable).with_name("rdd"))
-READY_WITHIN_S = 60.0
+READY_WITHIN_S = 300.0
 POLL_S = 0.002
 
 

@@ -321,10 +321,16 @@ class Http2Connection(asyncio.Protocol):
                 self._write(b"".join(out))
 
     def _write(self, data: bytes) -> None:
-        """Send at the end of this turn of the event loop, together with what else it sends."""
-        if not self._unwritten:
+        """Send at the end of this turn of the event loop, together with what else it sends.
+
+        Until the service has answered, at once: one of another protocol may close the connection,
+        and a later write would fail before its answer is read.
+        """
+        if not self._unwritten and self._is_greeted:
             self._loop.call_soon(self._flush)
         self._unwritten.append(data)
+        if not self._is_greeted:
+            self._flush()
 
     def _flush(self) -> None:
         data = b"".join(self._unwritten)

@@ -285,7 +285,8 @@ async def test_watches_end_and_cannot_resume_before_lost_history(
         await asyncio.gather(store._follower._task, return_exceptions=True)
         copied = await other.get("/registry/configmaps/default/a")
         assert copied is not None
-        await other.commit([Put("/registry/configmaps/default/b", copied.value)])
+        value = copied.value.replace(b'"name":"a"', b'"name":"b"')
+        await other.commit([Put("/registry/configmaps/default/b", value)])
         # What is not an object of the API is ignored.
         last = await other.commit([Put("/registry/x", b"1"), Put("/registry/configmaps/d/c", b"")])
         await other.compact(last)
@@ -296,7 +297,7 @@ async def test_watches_end_and_cannot_resume_before_lost_history(
         with pytest.raises(errors.Expired):
             await watch()
         listed = await client.list(CONFIG_MAPS, namespace="default")
-        assert [item["metadata"]["name"] for item in listed.items] == ["a", "a"]
+        assert [item["metadata"]["name"] for item in listed.items] == ["a", "b"]
     finally:
         await server.close()
 

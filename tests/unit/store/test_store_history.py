@@ -3,6 +3,7 @@
 
 import asyncio
 import threading
+from dataclasses import replace
 
 import pytest
 from tests.unit.store.harness import AnyStore, Harness, Recorder, read_history, turn
@@ -16,7 +17,8 @@ async def test_observer_receives_only_later_changes(store: AnyStore) -> None:
     await store.commit([Put("/a", b"1")])
     recorder = Recorder(store)
     await store.commit([Put("/a", b"2")])
-    assert recorder.events == [StoreEvent(EventType.PUT, "/a", b"2", 2, 1, b"1", 1)]
+    previous = None if store.is_distributed else b"1"
+    assert recorder.events == [StoreEvent(EventType.PUT, "/a", b"2", 2, 1, previous, 1)]
 
 
 async def test_history_is_limited_to_its_prefix(store: AnyStore) -> None:
@@ -62,7 +64,13 @@ async def test_history_equals_the_observed_events(
     for n in range(5):
         await store.commit([Put("/a", b"%d" % n), Put("/b", b"x")])
         await store.commit([Delete("/a")])
-    assert await read_history(store, after=1) == recorder.events[1:]
+    found = await read_history(store, after=1)
+    assert [e.previous for e in found if e.type is EventType.DELETE] == [
+        b"%d" % n for n in range(5)
+    ]
+    if store.is_distributed:  # observers get no previous values
+        found = [replace(event, previous=None) for event in found]
+    assert found == recorder.events[1:]
 
 
 async def test_commits_between_two_chunks_are_part_of_the_history(

@@ -52,9 +52,8 @@ async def _keys(client: EtcdClient, root: str) -> AsyncIterator[EtcdValue]:
     start, more = root.encode(), True
     while more:
         request = requests.range_request(start, end.encode(), limit=_PAGE, keys_only=True)
-        answer = Message(await client.read(requests.RANGE, request))
-        for message in answer.messages(2):
-            value = requests.value_of(message)
+        answer = requests.range_of(await client.read(requests.RANGE, request))
+        for value in answer.values:
             yield value
             start = value.key + b"\0"
-        more = bool(answer.integer(3))
+        more = answer.more

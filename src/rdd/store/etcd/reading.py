@@ -8,8 +8,8 @@ become large, so that no page delays the event loop for long.
 
 from collections.abc import AsyncIterator, Callable
 
+from rdd.base.protowire import MalformedProtobuf
 from rdd.grpc.errors import GrpcError, GrpcFailure, MessageTooLarge, StatusCode
-from rdd.grpc.messages import Message
 from rdd.store.contract import (
     Compacted,
     EventType,
@@ -23,12 +23,13 @@ from rdd.store.contract import (
 )
 from rdd.store.etcd import requests
 from rdd.store.etcd.client import EtcdClient
-from rdd.store.etcd.requests import EtcdEvent, EtcdValue
+from rdd.store.etcd.requests import EtcdEvent, EtcdRange, EtcdValue
 from rdd.store.etcd.watching import WatchCompacted, WatchEvents, check_previous
 from rdd.store.keys import NO_END, scan_range
 from rdd.store.retention import Retention
 
 _PAGE = 1_000
+_PAGE_OF_KEYS = 5_000
 _PAGE_BYTES = 4_000_000
 _CHUNK_EVENTS = 2_000
 
@@ -54,8 +55,8 @@ class PrefixReader:
     async def get(self, key: str, revision: int) -> KeyValue | None:
         """Return the record of a key; revision 0 is the current one. Raises StoreError."""
         request = requests.range_request(self.encode(key), revision=revision)
-        found = (await self.read(request, revision)).messages(2)
-        return self.record(requests.value_of(found[0])) if found else None
+        found = (await self.read(request, revision)).values
+        return self.record(found[0]) if found else None
 
     async def page(self, prefix: str, after: str, limit: int, revision: int) -> ScanPage:
         """Return a part of a range, at most `limit` keys (0: any number). Raises StoreError."""
@@ -73,14 +74,12 @@ class PrefixReader:
                 if self._page_size == 1:
                     raise Unavailable(f"{self._client.address}: {error}") from error
                 self._page_size = max(1, min(size, self._page_size) // 2)
-        records = [self.record(requests.value_of(found)) for found in answer.messages(2)]
+        records = [self.record(value) for value in answer.values]
         if sum(len(record.value) for record in records) > _PAGE_BYTES:
             self._page_size = max(1, len(records) // 2)
         elif self._page_size < _PAGE:
             self._page_size = min(_PAGE, self._page_size * 2)
-        return ScanPage(
-            records, revision or requests.header_revision(answer), bool(answer.integer(3))
-        )
+        return ScanPage(records, revision or answer.revision, answer.more)
 
     async def pages(self, revision: int = 0) -> AsyncIterator[ScanPage]:
         """Yield everything below the prefix, at one revision. Raises StoreError."""
@@ -90,6 +89,27 @@ class PrefixReader:
             yield page
             revision, more = page.revision, page.more
             after = page.records[-1].key if page.records else ""
+
+    async def revisions(self) -> tuple[int, dict[str, tuple[int, int]]]:
+        """Return a revision, and when each key was modified and created then.
+
+        Only keys are read: the caller of `pages` would need the values, too. Raises StoreError.
+        """
+        found: dict[str, tuple[int, int]] = {}
+        low, high = scan_range(self.root, "")
+        assert isinstance(high, str)
+        start, revision, more = low.encode(), 0, True
+        while more:
+            request = requests.range_request(
+                start, high.encode(), limit=_PAGE_OF_KEYS, revision=revision, keys_only=True
+            )
+            answer = await self.read(request, revision)
+            revision, more = revision or answer.revision, answer.more
+            for value in answer.values:
+                found[value.key.decode()[len(self.root) :]] = value.modified, value.created
+            if answer.values:
+                start = answer.values[-1].key + b"\0"
+        return revision, found
 
     async def history(self, prefix: str, after: int, target: int) -> HistoryChunk:
         """Return changes after a revision, at most up to `target`. Raises StoreError.
@@ -120,10 +140,12 @@ class PrefixReader:
             raise StoreUnreachable(f"{self._client.address}: {error}") from error
         return HistoryChunk([event for event in found if event.key.startswith(prefix)], reached)
 
-    async def read(self, request: bytes, revision: int = 0) -> Message:
+    async def read(self, request: bytes, revision: int = 0) -> EtcdRange:
         """Make a Range call. Raises StoreError, MessageTooLarge."""
         try:
-            return Message(await self._client.read(requests.RANGE, request))
+            return requests.range_of(await self._client.read(requests.RANGE, request))
+        except MalformedProtobuf as error:
+            raise StoreUnreachable(f"{self._client.address}: malformed answer: {error}") from None
         except GrpcError as error:
             if error.code == StatusCode.OUT_OF_RANGE:
                 if revision > self._revision():

@@ -47,6 +47,15 @@ class EtcdEvent:
     previous: EtcdValue | None
 
 
+@dataclass(frozen=True, slots=True)
+class EtcdRange:
+    """A RangeResponse."""
+
+    values: list[EtcdValue]
+    revision: int
+    more: bool
+
+
 _NO_VALUE = EtcdValue(b"", b"", 0, 0, 0)
 
 
@@ -129,11 +138,6 @@ def value_of(message: Message) -> EtcdValue:
     )
 
 
-def header_revision(message: Message) -> int:
-    """Return the revision in the header of a response."""
-    return message.message(1).integer(3)
-
-
 def succeeded_at(data: bytes) -> int:
     """Return the revision of a TxnResponse, 0 if a comparison failed.
 
@@ -162,6 +166,26 @@ def _revision(data: bytes, at: int, end: int) -> int:
             return read_varint(data, at, end)[0]
         at = skip(data, at, end, wire)
     return 0
+
+
+def range_of(data: bytes) -> EtcdRange:
+    """Return a RangeResponse, read in place. Raises MalformedProtobuf."""
+    values: list[EtcdValue] = []
+    revision = more = 0
+    at, end = 0, len(data)
+    while at < end:
+        number, wire, at = read_tag(data, at, end, "RangeResponse")
+        if number == 2 and wire == BYTES:
+            start, at = read_span(data, at, end)
+            values.append(_key_value(data, start, at))
+        elif number == 1 and wire == BYTES:
+            start, at = read_span(data, at, end)
+            revision = _revision(data, start, at)
+        elif number == 3 and wire == VARINT:
+            more, at = read_varint(data, at, end)
+        else:
+            at = skip(data, at, end, wire)
+    return EtcdRange(values, revision, bool(more))
 
 
 def events_of(data: bytes) -> tuple[list[EtcdEvent], bool]:

@@ -102,10 +102,7 @@ class EtcdStore:
         try:
             await check_version(client)
             await claim_prefix(client, owner)
-            revision = 0
-            async for page in store._reader.pages():
-                revision = page.revision
-                store._live |= {r.key: (r.revision, r.created) for r in page.records}
+            revision, store._live = await store._reader.revisions()
             store._follower = Follower(
                 client,
                 *store._reader.range,
@@ -331,13 +328,13 @@ class EtcdStore:
         """Wait for the newest write; return the revision of the cluster."""
         seen = self.revision  # before the read: the watch may be faster than its answer
         answer = await self._reader.read(requests.range_request(self._head, keys_only=True))
-        if (newest := requests.header_revision(answer)) < seen:
+        if (newest := answer.revision) < seen:
             raise Unavailable(
                 f"{self.client.address}: the newest revision is {newest}, but {seen} was "
                 "seen before: the cluster was restored from a backup; restart the control plane"
             )
-        if found := answer.messages(2):
-            await self._reached(requests.value_of(found[0]).modified)
+        if answer.values:
+            await self._reached(answer.values[0].modified)
         return newest
 
     def _check_open(self) -> None:

@@ -212,3 +212,15 @@ def test_disk_pressure_is_a_condition_of_the_app(
         wanted = f"{expected}: The disk is" if expected else ""
         world.until(lambda wanted=wanted: pressure(world)[: len(wanted) or None] == wanted)
         assert ("Free some space: " in pressure(world)) == bool(expected)
+
+
+@pytest.mark.parametrize("words", ["ctl get ns", "ctl wait-condition a/b C", "get", "snapshot ls"])
+def test_command_without_the_kubeconfig_names_the_fix(world: World, words: str) -> None:
+    world.rdd("service", "start")
+    world.instance.config.unlink()
+    done = world.try_rdd(*words.split())
+    fix = "rdd --instance a1 service stop && rdd --instance a1 service start"
+    assert (done.code, done.err.count("\n")) == (1, 1)
+    assert f"`{fix}` writes it again" in done.last[1]
+    paste(world, fix)
+    assert "default" in world.rdd("ctl", "get", "ns").out

@@ -9,6 +9,7 @@ one, handles everything else.
 
 from collections.abc import Sequence
 
+from rdd.cli.framework.connection import credentials
 from rdd.cli.framework.existing import is_named, require_instance
 from rdd.cli.framework.types import Call
 
@@ -29,6 +30,8 @@ def run(call: Call) -> int:
         from rdd.cli.framework.autostart import ensure_running
 
         ensure_running(call)
+        if _verb(call.args) != "config":  # which shows and edits the file itself
+            credentials(call)  # without them kubectl would use localhost:8080
     from rdd.cli.commands.kubectl import run_kubectl
 
     config = str(call.instance.config)
@@ -37,9 +40,13 @@ def run(call: Call) -> int:
 
 def _is_reading(args: Sequence[str]) -> bool:
     """Return whether kubectl's verb only reads; `wait` may wait for what is created later."""
+    return _verb(args) in _READING
+
+
+def _verb(args: Sequence[str]) -> str:
     from rdd.kubectl.flags import split_verb
 
-    return split_verb(args)[0] in _READING
+    return split_verb(args)[0]
 
 
 def asks_for_help(args: Sequence[str]) -> bool:

@@ -14,6 +14,7 @@ from rdd.api.errors import ApiError
 from rdd.api.types import Object
 from rdd.base.gotext import quote
 from rdd.cli.commands.table import GLOBAL
+from rdd.cli.framework.connection import credentials
 from rdd.cli.framework.errors import TIMED_OUT, CommandError
 from rdd.cli.framework.flags import Parser
 from rdd.cli.framework.progress import waiting
@@ -92,6 +93,7 @@ def run(call: Call) -> int:
     from rdd.cli.framework.autostart import ensure_running
 
     ensure_running(call)
+    credentials(call)
     session = _session(call, flags.text("namespace"))
     try:
         if flags.text("since") == "startup":

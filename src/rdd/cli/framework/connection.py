@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rdd.cli.framework.progress import Progress
     from rdd.client.blocking import Connection
     from rdd.client.errors import ClientError
+    from rdd.client.kubeconfig import ConnectionConfig
 
 _REJECTIONS = (400, 403, 422)
 _PAUSE_S = 0.2  # before a watch that broke is begun again
@@ -43,7 +44,6 @@ def connected(
     from rdd.api.errors import ApiError
     from rdd.client.blocking import Connection
     from rdd.client.errors import ClientError
-    from rdd.client.kubeconfig import load
 
     if not creates:
         from rdd.cli.framework.existing import require_instance
@@ -56,9 +56,7 @@ def connected(
     else:
         _refuse_stopped(call)
     try:
-        connection = Connection(
-            load(call.instance.config), timeout_s=timeout_s, on_warning=_print_warning
-        )
+        connection = Connection(credentials(call), timeout_s=timeout_s, on_warning=_print_warning)
         try:
             yield connection
         finally:
@@ -68,6 +66,17 @@ def connected(
         raise CommandError(plain(error.message), exit_code=code) from error
     except ClientError as error:
         raise CommandError(_unavailable(call, error) or str(error)) from error
+
+
+def credentials(call: Call) -> "ConnectionConfig":
+    """Return the credentials of the control plane. Raises CommandError with the fix."""
+    from rdd.client.kubeconfig import KubeconfigError, load
+
+    try:
+        return load(call.instance.config)
+    except KubeconfigError as error:
+        fix = "`rdd service stop && rdd service start` writes it again"
+        raise CommandError(_unavailable(call, error) or f"{error}; {fix}") from error
 
 
 def _refuse_stopped(call: Call) -> None:

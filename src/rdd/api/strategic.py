@@ -25,6 +25,7 @@ _DIRECTIVE = "$patch"
 _DELETE_LIST = "$deleteFromPrimitiveList"
 _ORDER = "$setElementOrder"
 _RETAIN = "$retainKeys"
+_NO_KEY = "cannot merge lists without merge key for struct"
 
 
 def apply_strategic_patch(obj: Object, patch: Any, node: SchemaNode) -> Object:
@@ -140,12 +141,13 @@ def _delete_scalars(out: Object, key: str, value: Any, node: SchemaNode | None) 
     old = out.get(name)
     if not isinstance(old, list) or not isinstance(value, list) or not (old or value):
         return
-    if "merge" not in _strategies(_below(node, name)):
-        out[name] = value
-    elif _element_kind(old, value) is dict:
-        out[name] = _merge_lists(old, value, _below(node, name))
-    else:
-        out[name] = [v for v in old if v not in value]
+    if _element_kind(old, value) is not dict:
+        out[name] = [v for v in old if v not in value]  # whatever the strategy of the list is
+        return
+    below = _below(node, name)
+    if below is None or not below.patch_merge_key:
+        raise _failure(_NO_KEY)
+    out[name] = _merge_lists(old, value, below)
 
 
 def _merge_ordered(out: Object, patch: Object, key: str, node: SchemaNode | None) -> set[str]:
@@ -225,7 +227,7 @@ def _merge_lists(old: list[Any], patch: list[Any], node: SchemaNode | None) -> l
         return _ordered(mine, others, patch, old, "")
     merge_key = node.patch_merge_key if node is not None else ""
     if not merge_key:
-        raise _failure("cannot merge lists without merge key for type struct")
+        raise _failure(_NO_KEY)
     old, patch = _list_directives(old, patch, merge_key)
     merged = list(old)
     positions = {_hashable(i.get(merge_key)): n for n, i in reversed(list(enumerate(old)))}
@@ -289,12 +291,22 @@ def _hashable(value: Any) -> Any:
 
 def _partition(items: list[Any], members: list[Any], merge_key: str) -> tuple[list[Any], list[Any]]:
     """Return items that are also in `members`, and the others."""
-    keys = {_hashable(_key_of(m, merge_key) if merge_key else m) for m in members}
+    bad = len(members)
+    if merge_key:
+        bad = next((n for n, m in enumerate(members) if not isinstance(m, dict)), bad)
+        keys = {_hashable(m[merge_key]) for m in members[:bad] if merge_key in m}
+    else:
+        keys = {_hashable(m) for m in members}
     inside: list[Any] = []
     outside: list[Any] = []
     for item in items:
         key = _hashable(_key_of(item, merge_key) if merge_key else item)
-        (inside if key in keys else outside).append(item)
+        if key in keys:
+            inside.append(item)
+        elif bad < len(members):
+            raise _failure(f"value for key {bad} is not a map")
+        else:
+            outside.append(item)
     return inside, outside
 
 

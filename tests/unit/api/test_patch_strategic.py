@@ -276,8 +276,26 @@ def test_null_patch_changes_nothing() -> None:
         pytest.param(
             {"nokey": names("a")},
             {"nokey": names("b")},
-            "cannot merge lists without merge key for type struct",
+            "cannot merge lists without merge key for struct",
             id="no-key-in-schema",
+        ),
+        pytest.param(
+            {"atomic": names("a")},
+            {"$deleteFromPrimitiveList/atomic": []},
+            "cannot merge lists without merge key for struct",
+            id="delete-from-objects-without-key",
+        ),
+        pytest.param(
+            {"atomic": names("a")},
+            {"$deleteFromPrimitiveList/atomic": ["x"]},
+            "list element types are not identical: [[map[name:a]] [x]]",
+            id="delete-of-another-type",
+        ),
+        pytest.param(
+            {"items": names("a")},
+            {"$setElementOrder/items": [1]},
+            "value for key 0 is not a map",
+            id="order-of-another-type",
         ),
         pytest.param(
             {"items": names("a")},

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """LimaVMs in real virtual machines from the command line: suspend, snapshots, clones."""
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -141,6 +143,46 @@ def test_snapshot_of_a_running_machine_outlives_it(vm_home: VmHome) -> None:
     rdd("limavm", "delete", "--force", "copy")
     for name in ("vm", "copy"):
         vm_home.clean(name)
+
+
+def _is_suspended(vm_home: VmHome) -> bool:
+    return vm_home.condition("vm", "Paused")[0] == "Suspended"
+
+
+def test_idle_machine_is_suspended_and_survives_all_crashes(vm_home: VmHome) -> None:
+    world, directory = vm_home.world, vm_home.directory("vm")
+    vm_home.create("vm", "--start", text=TEMPLATE.partition("provision:")[0])
+    boot = shell(vm_home, "vm", "cat /proc/sys/kernel/random/boot_id")
+    idle = '{"spec": {"idle": {"action": "suspend", "afterSeconds": 1}}}'
+    world.kubectl("patch", "limavm", "vm", "--type=merge", "-p", idle)
+    world.until(lambda: _is_suspended(vm_home))
+    assert vm_home.condition("vm")[0] == "Started"
+    assert vm_home.condition("vm", "Paused")[1].startswith("suspended since 20")
+
+    # Only the daemon is killed: the next one resumes the machine.
+    world.crash()
+    world.rdd("service", "start")
+    world.until(lambda: vm_home.condition("vm")[0] == "Started" and _is_suspended(vm_home))
+    assert shell(vm_home, "vm", "cat /proc/sys/kernel/random/boot_id") == boot
+
+    # Daemon and agent are killed.
+    world.until(lambda: _is_suspended(vm_home))
+    agent = directory.agent()
+    assert agent is not None
+    world.crash()
+    os.kill(agent.pid, signal.SIGKILL)
+    world.until(lambda: directory.agent() is None)
+    world.rdd("service", "start")
+    world.until(lambda: vm_home.condition("vm")[0] == "Started")
+    assert shell(vm_home, "vm", "cat /proc/sys/kernel/random/boot_id") == boot
+
+    # What needs a running or stopped machine wakes it first.
+    world.until(lambda: _is_suspended(vm_home))
+    world.rdd("limavm", "stop", "vm")
+    assert vm_home.condition("vm")[0] == "Stopped"
+    assert not world.rdd("limavm", "disk", "show", "vm", "-o", "json").json()["suspended"]
+    world.rdd("limavm", "delete", "--force", "vm")
+    vm_home.clean("vm")
 
 
 def test_image_errors_are_in_the_condition(vm_home: VmHome) -> None:

@@ -14,11 +14,15 @@ import pytest
 import pytest_asyncio
 from tests.e2e.machine.qemu_world import DEBIAN, World, eventually, world
 
+from rdd.vm.idle.docker_paths import own_socket
+from rdd.vm.idle.report import IdleReport
+from rdd.vm.idle.settings import IdleSettings
 from rdd.vm.machines import Phase
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(240)]
 
 IN_ORDER = True  # the last test changes the machine
+SUSPEND = IdleSettings(action="suspend", after_s=1, cpu_percent=100)
 
 TEMPLATE = (
     DEBIAN
@@ -42,6 +46,10 @@ async def debian(guests: Path, qemu_path: Path, guest_cache: Path) -> AsyncItera
         seen = await made.start("vm")
         assert not seen.degraded, seen.errors
         yield made
+
+
+def idle(debian: World) -> IdleReport:
+    return debian.machines.phase("vm").idle or IdleReport()
 
 
 async def ask_engine(debian: World, path: str) -> bytes:
@@ -142,6 +150,28 @@ async def test_suspended_machine_keeps_its_containers_and_its_socket(debian: Wor
     assert (await debian.shell("vm", "cat", "/shared/from-here")) == "hello"
 
 
+async def test_idle_guest_is_suspended_with_its_engine_and_mounts(debian: World) -> None:
+    containers = await ask_engine(debian, "/containers/json")
+    boot = await debian.shell("vm", "cat", "/proc/sys/kernel/random/boot_id")
+    await debian.machines.set_idle("vm", SUSPEND)
+    await eventually(lambda: idle(debian).is_suspended)
+
+    # What rdd itself asks waits, and wakes nothing.
+    own = own_socket(debian.home.directory("vm").sockets / "docker.sock")
+    reader, writer = await asyncio.open_unix_connection(own)
+    writer.write(b"GET /_ping HTTP/1.0\r\n\r\n")
+    await writer.drain()
+    assert idle(debian).is_suspended
+    found = json.loads(await ask_engine(debian, "/containers/json"))
+    assert [one["Id"] for one in found] == [one["Id"] for one in json.loads(containers)]
+    assert (await reader.read()).endswith(b"OK")
+    writer.close()
+    assert "Docker socket" in idle(debian).cause
+    await debian.machines.set_idle("vm", IdleSettings())
+    assert await debian.shell("vm", "cat", "/proc/sys/kernel/random/boot_id") == boot
+    assert (await debian.shell("vm", "cat", "/shared/from-here")) == "hello"
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="virtiofsd needs root")
 async def test_larger_disk_and_virtiofs_without_suspension(debian: World) -> None:
     stopped = await debian.stop("vm")
@@ -160,3 +190,9 @@ async def test_larger_disk_and_virtiofs_without_suspension(debian: World) -> Non
     assert seen.phase is Phase.RUNNING
     assert "the state of its virtiofs mounts cannot be saved" in seen.stop_error
     assert await debian.shell("vm", "echo", "still here") == "still here"
+
+    # An idle one is paused instead.
+    await debian.machines.set_idle("vm", SUSPEND)
+    await eventually(lambda: bool(idle(debian).paused_since))
+    assert not idle(debian).is_suspended
+    assert "the state of its virtiofs mounts cannot be saved" in idle(debian).problem

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state of the App's machine as its LimaVM reports it, for decisions of the reconciler."""
+"""The LimaVM of an App: the new object, and what it reports, for decisions of the reconciler."""
 
 from rdd.api import names
 from rdd.api.types import Object
+from rdd.kinds.app import App
 from rdd.kinds.limavm import LimaVM
-from rdd.runtime import conditions_of, find_condition, is_true
+from rdd.runtime import conditions_of, find_condition, is_true, owned_by, owner_reference
+
+OWNED = owned_by(App.kind)
 
 
 def reason_of(vm: LimaVM, type_: str) -> str:
@@ -30,3 +33,25 @@ def can_replace_template(vm: LimaVM, *, has_locks: bool) -> bool:
         return True
     reason = reason_of(vm, names.RUNNING)
     return reason == "StartFailed" or (not vm.spec.running and reason in ("Stopped", ""))
+
+
+def new_machine(app: App, driver: str) -> Object:
+    """Return the LimaVM of an App that has none."""
+    # The type of machine in the template may fit two drivers.
+    annotations = {names.DRIVER: driver}
+    if entry := app.metadata.annotations.get(names.RESTORE_FROM):
+        annotations[names.RESTORE_FROM] = entry
+    return {
+        "metadata": {
+            "name": names.APP_VM_NAME,
+            "namespace": app.spec.namespace,
+            "finalizers": [OWNED],
+            "ownerReferences": [owner_reference(app.raw)],
+            "annotations": annotations,
+        },
+        "spec": {
+            "running": app.spec.running,
+            "templateRef": {"name": names.APP_VM_NAME, "namespace": app.spec.namespace},
+            **({"idle": idle} if (idle := app.spec.raw.get("idle")) else {}),
+        },
+    }

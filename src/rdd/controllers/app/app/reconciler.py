@@ -20,7 +20,13 @@ from rdd.controllers.app.app.driver_choice import AUTO, choose, no_driver_messag
 from rdd.controllers.app.app.engine_version import EngineFetch, environment_with_engine
 from rdd.controllers.app.app.failures import failure, failure_of, not_ours
 from rdd.controllers.app.app.idle import apply_idle
-from rdd.controllers.app.app.machine_state import can_replace_template, limits_of, reason_of
+from rdd.controllers.app.app.machine_state import (
+    OWNED,
+    can_replace_template,
+    limits_of,
+    new_machine,
+    reason_of,
+)
 from rdd.controllers.app.app.ports import PortReservation
 from rdd.controllers.app.app.profile_hold import hold_by_profile
 from rdd.controllers.app.app.programs import ProgramFetch
@@ -46,8 +52,6 @@ from rdd.runtime import (
     is_controlled_by,
     is_deleting,
     is_true,
-    owned_by,
-    owner_reference,
     remove_finalizer,
     resource_of,
     with_controller,
@@ -62,7 +66,6 @@ log = logging.getLogger("rdd.controllers.app")
 KEEP_LOGS = "RDD_KEEP_LOGS"
 
 APP = ObjectKey("", names.APP_NAME)
-OWNED = owned_by(App.kind)
 
 _REQUEUE = Result.requeue(0)
 _NAMESPACE_RETRY_S = 5.0
@@ -327,7 +330,9 @@ class AppReconciler:
                 patch = {"data": {TEMPLATE_KEY: text}}
                 await self._client.patch(CONFIG_MAPS, names.APP_VM_NAME, patch, namespace=namespace)
                 return _REQUEUE
-            await self._client.create(resource_of(LimaVM), self._new_vm(app_pass))
+            await self._client.create(
+                resource_of(LimaVM), new_machine(app_pass.app, app_pass.driver)
+            )
         except errors.AlreadyExists as error:
             # Either a concurrent creation, or the ConfigMap that the LimaVM would create.
             if (
@@ -338,27 +343,6 @@ class AppReconciler:
         except (errors.Forbidden, errors.Invalid) as error:
             return await self._refused(app_pass, error)
         return _REQUEUE
-
-    def _new_vm(self, app_pass: AppPass) -> Object:
-        app, namespace = app_pass.app, app_pass.app.spec.namespace
-        # The type of machine in the template may fit two drivers.
-        annotations = {names.DRIVER: app_pass.driver}
-        if entry := app.metadata.annotations.get(names.RESTORE_FROM):
-            annotations[names.RESTORE_FROM] = entry
-        return {
-            "metadata": {
-                "name": names.APP_VM_NAME,
-                "namespace": namespace,
-                "finalizers": [OWNED],
-                "ownerReferences": [owner_reference(app.raw)],
-                "annotations": annotations,
-            },
-            "spec": {
-                "running": app.spec.running,
-                "templateRef": {"name": names.APP_VM_NAME, "namespace": namespace},
-                **({"idle": idle} if (idle := app.spec.raw.get("idle")) else {}),
-            },
-        }
 
     async def _input(self, app_pass: AppPass) -> Result | None:
         """Delete the source ConfigMap once the LimaVM has its own copy."""

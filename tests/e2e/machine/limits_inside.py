@@ -6,7 +6,6 @@ guest has only rdd's sources, the modules named here and Debian's Python, so thi
 the assertions are in test_host_driver_guest.py.
 """
 
-import asyncio
 import json
 import os
 import time
@@ -14,9 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.machine.host_world import ENGINE, IMAGE, Machine, eventually, host_world
-
-from rdd.vm.agent import client
-from rdd.vm.idle.settings import IdleSettings
 
 MIB = 1 << 20
 MEMORY = 320 * MIB
@@ -39,7 +35,6 @@ def main() -> None:
             "files": {name: (group / name).read_text().strip() for name in FILES},
             "memory": exceed_memory(machine, group),
             **exceed_cpus(machine, group),
-            "pause": pause_and_wake(machine, group),
         }
         found["exit"] = machine.stop()
         found["remains"] = group.exists()
@@ -95,25 +90,6 @@ def exceed_cpus(machine: Machine, group: Path) -> dict[str, Any]:
         "cpus": change["usage_usec"] / 1e6 / took,
         "throttled": change["nr_throttled"],
     }
-
-
-def pause_and_wake(machine: Machine, group: Path) -> dict[str, Any]:
-    """Let the idle machine be paused, and wake it; return why it is not, and what happened."""
-    cache = "dd if=/dev/zero of=/f bs=1M count=64 2>/dev/null; sync; sleep 1000"
-    machine.docker("run", "-d", "--name", "writer", IMAGE, "sh", "-c", cache)
-    eventually(lambda: numbers(group / "memory.stat")["file"] >= 64 * MIB, "the page cache")
-    IdleSettings(action="pause", after_s=2).write(machine.directory.idle_settings)
-    asyncio.run(client.reload_idle_settings(machine.directory.ha_sock))
-    idle: dict[str, Any] = eventually(lambda: machine.statuses()[-1].get("idle"), "idle detection")
-    if idle["action"] == "none":
-        return {"problem": idle["problem"]}
-
-    def is_frozen() -> bool:
-        return numbers(group / "cgroup.events").get("frozen") == 1
-
-    eventually(is_frozen, "the pause")
-    eventually(lambda: numbers(group / "memory.stat")["file"] < 32 * MIB, "the memory")
-    return {"names": machine.docker("ps", "--format", "{{.Names}}"), "frozen": is_frozen()}
 
 
 def is_loop(path: Path) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits and pause of the type `host` where control groups have version 2 only, and systemd.
+"""CPUs and memory of the type `host` where control groups have version 2 only, and systemd.
 
 Build machines have both versions and no systemd. So the host agent and its engine run in the
 Debian guest, from its disk: as root, and as a user whose systemd delegates control groups.
@@ -77,11 +77,9 @@ async def test_root_with_version_2_alone(debian: World) -> None:
     assert await debian.shell("vm", "stat", "-fc", "%T", "/sys/fs/cgroup") == "cgroup2fs"
     found = await debian.shell("vm", "sudo", *RUN, timeout_s=600)
     check(json.loads(found), "v2")
-    assert json.loads(found)["pause"] == {"names": "writer", "frozen": False}
 
 
 async def test_user_whose_systemd_delegates(debian: World) -> None:
     await debian.shell("vm", "sudo", "sh", "-c", DELEGATE)
     found = await debian.shell("vm", "sudo", "-iu", "someone", *RUN, timeout_s=600)
     check(json.loads(found), "v2-systemd")
-    assert "rootless engine do not pass" in json.loads(found)["pause"]["problem"]

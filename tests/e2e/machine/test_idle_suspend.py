@@ -95,6 +95,11 @@ async def test_idle_guest_is_suspended_and_woken_by_its_clients(small: World) ->
     await until_suspended(small)
     assert not idle(small).problem
 
+    # A client that arrives while the memory is being saved is held, and answered.
+    assert b"hi" in await get()
+    await eventually(lambda: bool(idle(small).paused_since))
+    assert b"hi" in await get()
+
     await small.stop("vm")
     assert not directory.paused.exists()
     assert not (directory.path / files.SUSPENDED).exists()

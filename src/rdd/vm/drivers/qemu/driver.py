@@ -69,7 +69,6 @@ class QemuDriver:
         self._child: subprocess.Popen[bytes] | None = None
         self._qmp: Qmp | None = None
         self._shutdown: QmpEvent | None = None
-        self._mounting: asyncio.Task[None] | None = None
         self._is_resumed = False
         self._last_sign = 0.0
         previous = files.read_state(context.directory)
@@ -322,8 +321,6 @@ class QemuDriver:
 
     async def stop(self, *, grace_s: float) -> None:
         process = self._process
-        if self._mounting is not None:
-            self._mounting.cancel()
         self._clock.close()
         await self._memory.stop()
         await self._connection.stop_reconnecting()  # the loss of the connection is expected now
@@ -413,13 +410,6 @@ class QemuDriver:
         if self._is_resumed:
             self._is_resumed = False
             await self._clock.set()
-
-    def mount_again(self) -> None:
-        """Mount what went through the connection that a suspension has ended."""
-        if self._template.mounts and self._mount_kind() == mounts.SSHFS:
-            self._mounting = asyncio.create_task(
-                self._sshfs.mount_again(self._template.mounts), name="mounts"
-            )
 
     async def listeners(self) -> AsyncIterator[frozenset[Listener]]:
         command = self._connection.target.command(listening.LOOP, ControlMaster="no")

@@ -7,6 +7,9 @@ Meanwhile this process represents the machine: its pid is in the pid file of the
 the port of ssh, and its relays hold clients. If it ends, the next start finds the saved memory and
 resumes it, like that of a machine that a user has suspended.
 
+A user who suspends a machine accepts that its mounts are made again afterwards. Containers keep the
+old ones, which are dead then, so an idle guest with mounts is not suspended.
+
 A guest whose memory cannot be loaded is lost: the machine ends with the reason, and its
 controller starts it again.
 """
@@ -52,9 +55,6 @@ class Emulator(Protocol):
     def continued(self) -> None:
         """Called after a pause or a suspension."""
 
-    def mount_again(self) -> None:
-        """Begin to mount what went through the connection that has ended."""
-
 
 class IdleSuspension:
     """Implements `SuspendableGuest`."""
@@ -85,9 +85,12 @@ class IdleSuspension:
 
     def suspend_problem(self) -> str:
         try:
-            return self._emulator.suspend_problem()
+            problem = self._emulator.suspend_problem()
         except HostError as error:
             return str(error)
+        if not problem and self._context.template.mounts:
+            return "its mounts would be disconnected, also from running containers"
+        return problem
 
     async def interrupted(self) -> None:
         await self._emulator.interrupted()
@@ -121,7 +124,6 @@ class IdleSuspension:
         finally:
             self._is_over.set()
         self._emulator.continued()
-        self._emulator.mount_again()
 
     def detach(self) -> None:
         """Leave a suspended guest to the next start."""

@@ -10,8 +10,8 @@ for it, and this host gets each page; afterwards the guest can allocate all of i
 Invariant: the balloon is inflated only during a reclaim. Whatever ends one deflates it, an agent
 that starts deflates it first, and `deflate-on-oom` does if the guest runs out of memory meanwhile.
 
-A guest that reads much needs its page cache: a reclaim waits until the cache no longer changes,
-and each one that follows soon after the last waits twice as long.
+A guest that reads much needs its page cache: a reclaim waits until the cache no longer changes.
+If there is an excess again soon after it, the next one waits twice as long.
 """
 
 import asyncio
@@ -37,9 +37,10 @@ _STALE_S = 35.0
 """Without statistics for so long, the guest has no driver."""
 _STABLE_BYTES = 64 * _MIB
 _FIRST_COOLDOWN_S, _LONGEST_COOLDOWN_S = 15.0, 600.0
-_FORGET_S = 300.0
+_HOT_S = 30.0
+"""A guest that has an excess again so soon needs its page cache."""
 _POLL_S = 0.5
-_STALLED_POLLS = 8
+_STALLED_POLLS = 20
 _RECLAIM_S = 60.0
 _UNKNOWN = 1 << 63  # and above: the guest does not report this value
 _mapping = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) ").match
@@ -101,7 +102,9 @@ class GuestMemory:
         self._excess_since: GuestStatistics | None = None
         """The statistics of the measurement before, if it found an excess."""
         self._cooldown_s = _FIRST_COOLDOWN_S
-        self._last_reclaim_s = 0.0
+        self._last_reclaim_s = -_LONGEST_COOLDOWN_S
+        self._has_excess = False
+        """Whether there has been an excess since the last reclaim."""
 
     def start(self) -> None:
         """Measure until `stop`; the guest runs."""
@@ -160,15 +163,14 @@ class GuestMemory:
         if not host_bytes or not found.is_excess(host_bytes):
             return False
         self._excess_since = found
+        passed_s = time.monotonic() - self._last_reclaim_s
+        if not self._has_excess:
+            self._has_excess = True
+            longer_s = min(self._cooldown_s * 2, _LONGEST_COOLDOWN_S)
+            self._cooldown_s = longer_s if passed_s < _HOT_S else _FIRST_COOLDOWN_S
         if before is None or abs(found.cache - before.cache) > _STABLE_BYTES:
             return False
-        passed_s = time.monotonic() - self._last_reclaim_s
-        if self._last_reclaim_s and passed_s < self._cooldown_s:
-            return False
-        is_repeated = self._last_reclaim_s and passed_s < self._cooldown_s + _FORGET_S
-        longer_s = min(self._cooldown_s * 2, _LONGEST_COOLDOWN_S)
-        self._cooldown_s = longer_s if is_repeated else _FIRST_COOLDOWN_S
-        return True
+        return passed_s >= self._cooldown_s
 
     async def _reclaim(self, qmp: Qmp, found: GuestStatistics) -> None:
         """Inflate the balloon up to the reserve, and deflate it again."""
@@ -178,7 +180,7 @@ class GuestMemory:
             await qmp.execute("balloon", {"value": target})
             await self._until_inflated(qmp, target)
         finally:
-            self._excess_since = None
+            self._excess_since, self._has_excess = None, False
             self._last_reclaim_s = time.monotonic()
             with suppress(HostError):
                 await asyncio.shield(qmp.execute("balloon", {"value": full}))

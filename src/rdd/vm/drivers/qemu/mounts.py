@@ -33,7 +33,6 @@ NINE_P = "9p"
 SSHFS = "reverse-sshfs"
 _SOCKET_S = 5.0
 _POLL_S = 0.02
-_ATTEMPTS = 3
 _SFTP_SERVERS = (
     "/usr/lib/openssh/sftp-server",
     "/usr/libexec/openssh/sftp-server",
@@ -182,18 +181,6 @@ class SshfsMounts:
             )
 
         return [requirement(mount) for mount in mounts]
-
-    async def mount_again(self, mounts: Sequence[Mount]) -> None:
-        """Mount again what a suspension has disconnected; a failing mount degrades the machine."""
-        for mount in mounts:
-            for _ in range(_ATTEMPTS):
-                try:
-                    await self.mount(mount)
-                    break
-                except Unmet as unmet:
-                    problem = str(unmet)
-            else:
-                self._degrade(f"{mount.location} is not mounted: {problem}")
 
     async def mount(self, mount: Mount) -> None:
         """Mount a directory unless it is mounted. A permanent failure is reported, not retried."""

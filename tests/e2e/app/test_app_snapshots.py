@@ -3,12 +3,14 @@
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.e2e.app.filled_world import assert_filled, docker, fill, world
 from tests.e2e.service.service_world import World
+from tests.programs import run_program
 
 __all__ = ["world"]
 
@@ -157,3 +159,35 @@ def test_namespace_is_restored_with_its_owners(world: World, tmp_path: Path) -> 
     missing = world.try_rdd("snapshot", "create", "none", "--scope", "namespace/none")
     assert 'there is no namespace "none"' in missing.last[1]
     assert [one["name"] for one in snapshots(world)] == ["team"]
+
+
+def test_containerd_is_restored_here_and_in_another_instance(
+    world: World, tmp_path: Path, real_part: Callable[[str], Path]
+) -> None:
+    ctr = real_part("ctr")
+
+    def namespaces(at: World, *words: str) -> list[str]:
+        socket = at.instance.lima_home / "rd" / "sock" / "containerd.sock"
+        done = run_program([ctr, "-a", socket, "namespaces", *(words or ("ls", "-q"))])
+        assert done.returncode == 0, done.stderr
+        return sorted(done.stdout.split())
+
+    world.rdd("set", "running=true", "virtualMachine.type=host", "containerEngine.name=containerd")
+    namespaces(world, "create", "kept")
+    world.rdd("snapshot", "create", "first")
+    namespaces(world, "remove", "kept")
+    namespaces(world, "create", "later")
+    world.rdd("snapshot", "restore", "first")
+    assert "kept" in namespaces(world)
+    assert "later" not in namespaces(world)
+
+    archive = tmp_path / "first.rdd"
+    world.rdd("snapshot", "export", "first", str(archive))
+    other = world.named("t2")
+    try:
+        other.rdd("snapshot", "import", str(archive), "--name", "moved")
+        other.rdd("snapshot", "restore", "moved")
+        other.rdd("start")
+        assert "kept" in namespaces(other)
+    finally:
+        other.try_rdd("svc", "delete", "--no-trash")

@@ -19,6 +19,7 @@ from tests.runtime.runtime_world import World, until
 
 from rdd.api import errors
 from rdd.api.types import Object
+from rdd.controllers.resources.checkouts import CheckoutReconciler
 from rdd.controllers.resources.controller import resource
 from rdd.controllers.resources.reasons import REASONS
 from rdd.fetch.cache import Cache
@@ -168,7 +169,7 @@ async def test_file_needs_the_signature_of_its_resource(
 async def test_transient_failure_is_retried(
     world: World, origin: Origin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rdd.controllers.resources.checkouts._FIRST_RETRY_S", 0.01)
+    monkeypatch.setattr(CheckoutReconciler, "RETRY_S", (0.01, 120.0))
     origin.status = 503
     async with fetching(world, tmp_path):
         await offer(world, origin.url)

@@ -2,8 +2,7 @@
 """Fetches for Checkouts, each in a task of its own.
 
 The reconciler starts a task and returns; the task writes progress and outcome. At most four
-fetches run at once. A file of the cache that a Checkout uses directly is pinned under the name
-of the instance and the uid of the Checkout; the finalizer removes the pin.
+fetches run at once.
 
 A failure that another attempt may resolve is retried with exponential backoff; any other one
 after ten minutes, or when the Resource changes.
@@ -11,20 +10,17 @@ after ten minutes, or when the Resource changes.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from rdd.api import errors
 from rdd.api.types import Object
-from rdd.base.backoff import Backoff
 from rdd.client import Unreachable
-from rdd.controllers.object_tasks import ObjectTasks, ProgressWriter
-from rdd.controllers.resources.app_network import network_of_app
+from rdd.controllers.object_tasks import ProgressWriter
+from rdd.controllers.resources.fetcher import Fetcher
 from rdd.controllers.resources.reasons import READY, REASONS
 from rdd.fetch import checkout
-from rdd.fetch.cache import Cache
 from rdd.fetch.digests import Digest
 from rdd.fetch.failures import FetchError, SourceUnreachable
 from rdd.fetch.fetching import fetch, published_digest
@@ -32,13 +28,12 @@ from rdd.fetch.network import Network
 from rdd.fetch.progress import Progress
 from rdd.fetch.publisher_signatures import PublisherSignature
 from rdd.fetch.signatures import Signature
-from rdd.fetch.sources import EVERYTHING, Sources
 from rdd.host.directories import make_private_dir
 from rdd.host.errors import HostError
 from rdd.kinds.resource import Checkout, Resource
 from rdd.runtime import (
     CLEANUP,
-    Context,
+    Lister,
     ObjectKey,
     Result,
     StatusWriter,
@@ -47,52 +42,32 @@ from rdd.runtime import (
     find_condition,
     is_deleting,
     is_true,
-    remove_finalizer,
 )
 
 log = logging.getLogger("rdd.resource")
 
-_CONCURRENT: Final = 4
 _FINAL_RETRY_S = 600.0
-_FIRST_RETRY_S, _LONGEST_RETRY_S = 1.0, 120.0
 _FETCH_MEMBERS = ("progress", "fetchedBytes", "totalBytes", "bytesPerSecond", "secondsLeft")
 
 
-class CheckoutReconciler:
+class CheckoutReconciler(Fetcher[Checkout, float | None]):
     """Fetches files, and reports what the cache has."""
 
-    def __init__(
-        self,
-        context: Context,
-        cache: Cache,
-        owner: str,
-        sources: Callable[[], Sources] = lambda: EVERYTHING,
-    ) -> None:
-        """`sources` returns what may be fetched now."""
-        self._sources = sources
-        self._context = context
-        self._cache = cache
-        self._owner = owner
-        self._checkouts = context.cache.of(Checkout)
-        self._resources = context.cache.of(Resource)
-        self._status = StatusWriter(context, Checkout)
-        self._tasks: ObjectTasks[float | None] = ObjectTasks(context, "checkout")
-        self._backoffs: dict[ObjectKey, Backoff] = {}
-        self._places = asyncio.Semaphore(_CONCURRENT)
+    KIND = Checkout
+    CONCURRENT = 4
+    RETRY_S = (1.0, 120.0)
 
-    async def run(self) -> None:
-        """Wait until the controller stops, then cancel the fetches; they resume later."""
-        await self._tasks.run()
+    @property
+    def _resources(self) -> Lister[Resource]:
+        return self._context.cache.of(Resource)
 
     async def reconcile(self, key: ObjectKey) -> Result:
         if not key.namespace:
             return await self._reconcile_resource(key)
-        found = self._checkouts.get(key)
+        found = self._objects.get(key)
         task = self._tasks.find(key)
         if found is None or is_deleting(found.raw):
-            await self._end(key)
-            if found is not None:
-                await self._release(found)
+            await self._end(key, found)
             return Result.done()
         if task is not None:
             return await self._take(key, task)
@@ -117,21 +92,9 @@ class CheckoutReconciler:
             return Result.done()
         return Result.requeue(retry_s)
 
-    async def _end(self, key: ObjectKey) -> None:
-        self._backoffs.pop(key, None)
-        await self._tasks.cancel(key)
-
-    async def _release(self, found: Checkout) -> None:
-        # Whatever the status has: a cancelled task may have pinned without writing it.
-        await asyncio.to_thread(self._cache.unpin_all, self._pin(found))
-        await remove_finalizer(self._context.client, Checkout, found.raw, CLEANUP)
-
     def _is_complete(self, found: Checkout) -> bool:
         is_ready = is_true(conditions_of(found.raw), READY)
         return is_ready and Path(found.status.local_path).exists()
-
-    def _pin(self, found: Checkout) -> str:
-        return f"{self._owner}-{found.metadata.uid}"
 
     async def _run(self, key: ObjectKey, found: Checkout, resource: Resource) -> float | None:
         """Fetch and place the file; return after how many seconds to retry, None if done."""
@@ -153,13 +116,10 @@ class CheckoutReconciler:
         return None
 
     def _retry_s(self, key: ObjectKey, is_transient: bool) -> float:
-        if not is_transient:
-            return _FINAL_RETRY_S
-        backoff = self._backoffs.setdefault(key, Backoff(_FIRST_RETRY_S, _LONGEST_RETRY_S))
-        return backoff.next_s()
+        return self._backoff_s(key) if is_transient else _FINAL_RETRY_S
 
     async def _check_out(self, found: Checkout, resource: Resource) -> Object:
-        network = await network_of_app(self._context.client, self._sources())
+        network = await self._network()
         if not resource.spec.digest:
             network.check_digest(resource.spec.url, "")
         await self._write(found.raw, "Fetching", members={"progress": "Starting"})
@@ -241,7 +201,7 @@ class CheckoutReconciler:
         return Result.done()
 
     def _waiting_for(self, name: str) -> Iterator[ObjectKey]:
-        for found in self._checkouts.list():
+        for found in self._objects.list():
             ready = find_condition(conditions_of(found.raw), READY) or {}
             if found.spec.resource == name and ready.get("status") != "True":
                 yield ObjectKey.of(found.raw)

@@ -5,7 +5,8 @@ resource     fetches the files of Resources for Checkouts: nothing is fetched wi
              deleting it cancels the fetch (`checkouts`)
 urlmonitor   fetches the URLs of URLMonitors at their intervals (`monitors`)
 
-`reasons` has the condition Ready of both, `app_network` the proxies of the App.
+`reasons` has the condition Ready of both, `app_network` the proxies of the App, `fetcher` what the
+two reconcilers share.
 """
 
 from collections.abc import Iterable

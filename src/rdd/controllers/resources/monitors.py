@@ -3,53 +3,40 @@
 
 The time of the next check is in the status, so a restart of the daemon causes no check, and one
 timer per monitor is all that runs in between. A failed check is retried with exponential
-backoff, from a minute to an hour; the content that was found before is kept.
-
-The content is a file of the cache, pinned under the name of the instance and the uid of the
-monitor; the finalizer removes the pin.
+backoff, from a minute to an hour; the content that was found before is kept. It is a pinned file
+of the cache.
 """
 
 import asyncio
 import hashlib
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from rdd.api import errors, timestamps
 from rdd.api.types import Object
-from rdd.base.backoff import Backoff
 from rdd.base.gotext import parse_duration
 from rdd.client import Unreachable
-from rdd.controllers.object_tasks import ObjectTasks
-from rdd.controllers.resources.app_network import network_of_app
+from rdd.controllers.resources.fetcher import Fetcher
 from rdd.controllers.resources.reasons import MONITOR_REASONS, READY
-from rdd.fetch.cache import Cache, write_errors
+from rdd.fetch.cache import write_errors
 from rdd.fetch.digests import Digest
 from rdd.fetch.failures import FetchError
 from rdd.fetch.small import SmallResponse, read_small
-from rdd.fetch.sources import EVERYTHING, Sources
 from rdd.host.errors import HostError
 from rdd.kinds.urlmonitor import MAX_CONTENT_BYTES, URLMonitor
 from rdd.runtime import (
     CLEANUP,
-    Context,
     ObjectKey,
     Result,
-    StatusWriter,
     add_finalizer,
     conditions_of,
     find_condition,
     is_deleting,
-    remove_finalizer,
     resource_of,
 )
 
 log = logging.getLogger("rdd.resource")
-
-_CONCURRENT: Final = 2
-_FIRST_RETRY_S, _LONGEST_RETRY_S = 60.0, 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,44 +62,24 @@ class _Kept:
         return {name: value for name, value in found.items() if value}
 
 
-class MonitorReconciler:
+class MonitorReconciler(Fetcher[URLMonitor, bool]):
     """Checks URLs when they are due."""
 
-    def __init__(
-        self,
-        context: Context,
-        cache: Cache,
-        owner: str,
-        sources: Callable[[], Sources] = lambda: EVERYTHING,
-    ) -> None:
-        """`sources` returns what may be fetched now."""
-        self._sources = sources
-        self._context = context
-        self._cache = cache
-        self._owner = owner
-        self._monitors = context.cache.of(URLMonitor)
-        self._status = StatusWriter(context, URLMonitor)
-        self._tasks: ObjectTasks[bool] = ObjectTasks(context, "monitor")
-        self._backoffs: dict[ObjectKey, Backoff] = {}
-        self._places = asyncio.Semaphore(_CONCURRENT)
-
-    async def run(self) -> None:
-        """Wait until the controller stops, then cancel the checks."""
-        await self._tasks.run()
+    KIND = URLMonitor
+    CONCURRENT = 2
+    RETRY_S = (60.0, 3600.0)
 
     async def reconcile(self, key: ObjectKey) -> Result:
-        found = self._monitors.get(key)
+        found = self._objects.get(key)
         if found is None or is_deleting(found.raw):
-            await self._end(key)
-            if found is not None:
-                await self._release(found)
+            await self._end(key, found)
             return Result.done()
         task = self._tasks.find(key)
         if task is not None:
             if not task.done():
                 return Result.done()  # its end enqueues the key
             if not task.result():
-                return Result.requeue(_FIRST_RETRY_S)
+                return Result.requeue(self.RETRY_S[0])
             # The cache may not have its outcome yet: decide on the object of the server.
             found = URLMonitor.of(await self._context.client.get(resource_of(URLMonitor), key.name))
         if found.spec.suspended:
@@ -124,15 +91,6 @@ class MonitorReconciler:
         obj = await add_finalizer(self._context.client, URLMonitor, found.raw, CLEANUP)
         self._tasks.start(key, self._run(key, URLMonitor.of(obj)))
         return Result.done()
-
-    async def _end(self, key: ObjectKey) -> None:
-        self._backoffs.pop(key, None)
-        await self._tasks.cancel(key)
-
-    async def _release(self, found: URLMonitor) -> None:
-        # Whatever the status has: a cancelled task may have pinned without writing it.
-        await asyncio.to_thread(self._cache.unpin_all, self._pin(found))
-        await remove_finalizer(self._context.client, URLMonitor, found.raw, CLEANUP)
 
     async def _run(self, key: ObjectKey, found: URLMonitor) -> bool:
         """Check and write the outcome; return whether it could be written."""
@@ -148,8 +106,7 @@ class MonitorReconciler:
             message = str(error)
             if isinstance(error, FetchError) and error.status:
                 members = {"lastStatus": error.status}
-            backoff = self._backoffs.setdefault(key, Backoff(_FIRST_RETRY_S, _LONGEST_RETRY_S))
-            pause_s = min(pause_s, backoff.next_s())
+            pause_s = min(pause_s, self._backoff_s(key))
         now = self._context.clock()
         times = {
             "lastCheck": timestamps.text(int(now)),
@@ -171,7 +128,7 @@ class MonitorReconciler:
         response = await read_small(
             spec.url,
             limit_bytes=MAX_CONTENT_BYTES,
-            network=await network_of_app(self._context.client, self._sources()),
+            network=await self._network(),
             method=spec.method,
             body=spec.body,
             headers={} if spec.method == "POST" else kept.headers(),
@@ -215,9 +172,6 @@ class MonitorReconciler:
             finally:
                 partial.unlink(missing_ok=True)
         return path
-
-    def _pin(self, found: URLMonitor) -> str:
-        return f"{self._owner}-{found.metadata.uid}"
 
     def _unpin(self, found: URLMonitor, digest: str) -> None:
         self._cache.unpin(Digest.parse(digest), self._pin(found))

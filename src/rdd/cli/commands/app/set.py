@@ -46,7 +46,7 @@ def apply(call: Call, assignments: Sequence[Assignment], *, fetches: bool = Fals
 
     `fetches` is the consent to fetch a missing program, once.
     """
-    from rdd.cli.commands.app.settling import wait_until_settled
+    from rdd.cli.commands.app.settling import wait_if_asked
     from rdd.cli.framework.progress import shown
 
     with shown(call) as progress:
@@ -56,15 +56,7 @@ def apply(call: Call, assignments: Sequence[Assignment], *, fetches: bool = Fals
             spec = resolve(assignments, schema)
             consent = {names.DOWNLOADS_APPROVED: "true"} if fetches else {}
             app = write(call, connection, spec, schema, annotations=consent)
-            if call.flags.truth("wait"):
-                app = wait_until_settled(
-                    call,
-                    connection,
-                    app,
-                    timeout_s=call.flags.seconds("timeout"),
-                    progress=progress,
-                    fetches=fetches,
-                )
+            app = wait_if_asked(call, connection, app, progress, fetches=fetches)
     show(call, app)
     return app
 

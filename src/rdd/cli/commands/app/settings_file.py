@@ -86,16 +86,9 @@ def _import(call: Call) -> int:
                 show(call, tried)
                 return 0
             written = patch(connection, change, _STRICT, version=version)
-        if call.flags.truth("wait"):
-            from rdd.cli.commands.app.settling import wait_until_settled
+        from rdd.cli.commands.app.settling import wait_if_asked
 
-            written = wait_until_settled(
-                call,
-                connection,
-                written,
-                timeout_s=call.flags.seconds("timeout"),
-                progress=progress,
-            )
+        written = wait_if_asked(call, connection, written, progress)
     show(call, written)
     return 0
 

@@ -41,6 +41,23 @@ _STEPS = (
 """The conditions of a start, in the order in which they become true."""
 
 
+def wait_if_asked(
+    call: Call,
+    connection: "Connection",
+    written: Object,
+    progress: Progress,
+    *,
+    fetches: bool = False,
+) -> Object:
+    """Return the App: settled with --wait, within --timeout, else as written."""
+    if not call.flags.truth("wait"):
+        return written
+    timeout_s = call.flags.seconds("timeout")
+    return wait_until_settled(
+        call, connection, written, timeout_s=timeout_s, progress=progress, fetches=fetches
+    )
+
+
 def wait_until_settled(
     call: Call,
     connection: "Connection",

@@ -36,17 +36,11 @@ def run(call: Call) -> int:
         written = patch(connection, spec, query, version=version)
         if is_dry and not as_json:
             show_changes(call, connection, app, written)
-        if not is_dry and call.flags.truth("wait"):
-            from rdd.cli.commands.app.settling import wait_until_settled
+        if not is_dry:
+            from rdd.cli.commands.app.settling import wait_if_asked
 
             with shown(call) as progress:
-                written = wait_until_settled(
-                    call,
-                    connection,
-                    written,
-                    timeout_s=call.flags.seconds("timeout"),
-                    progress=progress,
-                )
+                written = wait_if_asked(call, connection, written, progress)
     show(call, written)
     return 0
 

@@ -12,7 +12,7 @@ from rdd.cli.framework.types import Call
 
 
 def run(call: Call) -> int:
-    from rdd.cli.commands.app.settling import wait_until_settled
+    from rdd.cli.commands.app.settling import wait_if_asked
     from rdd.cli.framework.progress import shown
     from rdd.profiles import settings
     from rdd.profiles.current import CurrentProfile
@@ -43,13 +43,6 @@ def run(call: Call) -> int:
             return 0
         version = app["metadata"]["resourceVersion"]
         app = patch(connection, spec, version=version)
-        if call.flags.truth("wait"):
-            app = wait_until_settled(
-                call,
-                connection,
-                app,
-                timeout_s=call.flags.seconds("timeout"),
-                progress=progress,
-            )
+        app = wait_if_asked(call, connection, app, progress)
     show(call, app)
     return 0

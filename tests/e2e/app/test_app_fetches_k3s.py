@@ -14,15 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.e2e.app.test_app_host import (  # noqa: F401  # fixtures
-    RELEASE,
-    ROOT,
-    app,
-    conditions,
-    docker,
-    run_docker,
-    world,
-)
+from tests.e2e.app.host_app import RELEASE, ROOT, app, conditions, run_docker
+from tests.e2e.app.test_app_host import world  # noqa: F401  # fixture
 from tests.e2e.service.service_world import World
 from tests.programs import run_program, start_program
 from tests.publisher import Publisher, publishing
@@ -67,7 +60,7 @@ def engine_start(world: World) -> int:  # noqa: F811
 
 def test_without_consent_nothing_is_fetched_and_the_engine_goes_on(
     world: World,  # noqa: F811
-    docker: Path,  # noqa: F811
+    docker: Path,
     source: Publisher,
 ) -> None:
     world.rdd("set", "running=true", "kubernetes.enabled=false", f"downloads.mirror={source.url}")
@@ -107,7 +100,7 @@ def images(world: World, docker: Path, tmp_path_factory: pytest.TempPathFactory)
 )
 def test_failure_leaves_the_engine_running_and_names_the_cause(
     world: World,  # noqa: F811
-    docker: Path,  # noqa: F811
+    docker: Path,
     source: Publisher,
     images: bytes,
     missing: str,
@@ -130,7 +123,7 @@ def test_failure_leaves_the_engine_running_and_names_the_cause(
 
 def test_program_is_fetched_verified_and_run(
     world: World,  # noqa: F811
-    docker: Path,  # noqa: F811
+    docker: Path,
     source: Publisher,
     images: bytes,
 ) -> None:
@@ -183,7 +176,7 @@ def test_question_on_a_terminal_names_source_and_size(
 
 def test_image_built_with_docker_is_in_the_namespace_of_the_cluster_after_an_import(
     world: World,  # noqa: F811
-    docker: Path,  # noqa: F811
+    docker: Path,
     tmp_path: Path,
     real_part: Callable[[str], Path],
 ) -> None:

@@ -7,83 +7,35 @@ Only k3s is a stand-in (tests/k3s.py): build machines have none.
 import contextlib
 import json
 import os
-import shutil
 import signal
-import sys
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from tests.e2e.app.host_app import (
+    RELEASE,
+    app,
+    assert_context_is_current,
+    conditions,
+    install_k3s,
+    run_docker,
+    short_home,
+)
 from tests.e2e.machine.host_world import image
 from tests.e2e.service.service_world import CURRENT_CONTEXT, World
-from tests.e2e.service.service_world import world as make_world
 from tests.programs import run_program
 
 from rdd.host.cgroups import Group, Layout
 from rdd.vm.drivers.host.paths import MachinePaths
-from rdd.vm.drivers.kubernetes_files import program_of
 from rdd.vm.instance_dir import InstanceDirectory
-
-ROOT = Path(__file__).parents[3]
-RELEASE = "v1.33.7+k3s3"
-
-
-@pytest.fixture(scope="module")
-def docker(real_part: Callable[[str], Path]) -> Path:
-    if os.geteuid() != 0:
-        pytest.skip("an engine without root needs /dev/net/tun, which few machines open")
-    for name in ("dockerd", "iptables"):
-        real_part(name)
-    return real_part("docker")
 
 
 @pytest.fixture(scope="module")
 def world(rdd_script: Path, kubectl: Path, docker: Path) -> Iterator[World]:
     """Run a control plane with all controllers in a home whose sockets have short paths."""
-    home = Path(tempfile.mkdtemp(prefix="rdd", dir="/tmp"))
-    for made in make_world(rdd_script, home / "h", kubectl):
-        try:
-            yield made
-        finally:
-            made.try_rdd("svc", "delete")
-    shutil.rmtree(home, ignore_errors=True)
-
-
-def app(world: World) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(world.kubectl("get", "app", "app", "-o", "json"))
-    return found
-
-
-def conditions(world: World) -> dict[str, tuple[str, str]]:
-    obj = app(world)
-    generation = obj["metadata"]["generation"]
-    return {
-        found["type"]: (found["status"], found["reason"])
-        for found in obj["status"]["conditions"]
-        if found["observedGeneration"] == generation
-    }
-
-
-def run_docker(world: World, docker: Path, *words: str, text: bytes | None = None) -> str:
-    done = run_program([str(docker), *words], env=world.environment(), input=text)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
-
-def assert_context_is_current(world: World, docker: Path) -> None:
-    assert run_docker(world, docker, *CURRENT_CONTEXT) == world.instance.name
-
-
-def install_k3s(world: World) -> None:
-    path = program_of(RELEASE, world.environment())
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(
-        f'#!/bin/sh\nexec env PYTHONPATH={ROOT}:{ROOT}/src {sys.executable} -m tests.k3s "$@"\n'
-    )
-    path.chmod(0o755)
+    yield from short_home(rdd_script, kubectl)
 
 
 def test_app_starts_stops_and_starts_again(world: World, docker: Path) -> None:

@@ -4,18 +4,15 @@
 import json
 import os
 import re
-import shutil
 import signal
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.e2e.app.host_app import run_docker, short_home
 from tests.e2e.machine.host_world import IMAGE, fetch, fetch_once_served, free_port, image
 from tests.e2e.service.service_world import World
-from tests.e2e.service.service_world import world as make_world
-from tests.programs import run_program
 
 from rdd.host.cgroups import Freezer, Layout
 from rdd.vm.drivers.host.paths import MachinePaths
@@ -28,31 +25,11 @@ IN_ORDER = True  # one App with one container, which the last test stops
 
 
 @pytest.fixture(scope="module")
-def docker(real_part: Callable[[str], Path]) -> Path:
-    if os.geteuid() != 0:
-        pytest.skip("only root's machines can be paused")
-    for name in ("dockerd", "iptables"):
-        real_part(name)
-    return real_part("docker")
-
-
-@pytest.fixture(scope="module")
 def world(rdd_script: Path, kubectl: Path, docker: Path) -> Iterator[World]:
-    home = Path(tempfile.mkdtemp(prefix="rdd", dir="/tmp"))
-    for made in make_world(rdd_script, home / "h", kubectl):
-        try:
-            made.rdd("set", "running=true", "virtualMachine.type=host")
-            run_docker(made, docker, "import", "-", IMAGE, text=image())
-            yield made
-        finally:
-            made.try_rdd("svc", "delete")
-    shutil.rmtree(home, ignore_errors=True)
-
-
-def run_docker(world: World, docker: Path, *words: str, text: bytes | None = None) -> str:
-    done = run_program([str(docker), *words], env=world.environment(), input=text)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    for made in short_home(rdd_script, kubectl):
+        made.rdd("set", "running=true", "virtualMachine.type=host")
+        run_docker(made, docker, "import", "-", IMAGE, text=image())
+        yield made
 
 
 def condition(world: World, type_: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.app.test_app_host import app, install_k3s
+from tests.e2e.app.host_app import app, install_k3s
 from tests.e2e.app.test_app_journey import Desktop, responds
 from tests.e2e.machine.host_world import eventually, free_port, image
 from tests.e2e.machine.limavm_parts import processes
@@ -20,15 +20,6 @@ from tests.e2e.service.service_world import world as make_world
 from tests.programs import run_program
 
 KUBERNETES = ("kubernetes.enabled=true", "kubernetes.version=1.33.7")
-
-
-@pytest.fixture(scope="module")
-def docker(real_part: Callable[[str], Path]) -> Path:
-    if os.geteuid() != 0:
-        pytest.skip("an engine without root needs /dev/net/tun, which few machines open")
-    for name in ("dockerd", "iptables", "ip"):
-        real_part(name)
-    return real_part("docker")
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pty
 import shutil
 import socket
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -96,15 +96,6 @@ class Desktop:
                 while data := terminal.read(4096):
                     seen += data
             return process.wait(), seen.decode()
-
-
-@pytest.fixture(scope="module")
-def docker(real_part: Callable[[str], Path]) -> Path:
-    if os.geteuid() != 0:
-        pytest.skip("an engine without root needs /dev/net/tun, which few machines open")
-    for name in ("dockerd", "iptables", "ip"):
-        real_part(name)
-    return real_part("docker")
 
 
 @pytest.fixture

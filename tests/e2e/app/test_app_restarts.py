@@ -7,20 +7,17 @@ The engine is real, k3s a stand-in (tests/k3s.py).
 import contextlib
 import json
 import os
-import shutil
 import signal
 import socket
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.app.test_app_host import app, conditions, install_k3s, run_docker
+from tests.e2e.app.host_app import app, conditions, install_k3s, run_docker, short_home
 from tests.e2e.machine.host_world import image
 from tests.e2e.machine.limavm_parts import processes
 from tests.e2e.service.service_world import CURRENT_CONTEXT, World
-from tests.e2e.service.service_world import world as make_world
 from tests.programs import run_program
 
 from rdd.host.contexts.docker_contexts import metadata_path
@@ -28,25 +25,11 @@ from rdd.vm.instance_dir import LimaHome
 
 
 @pytest.fixture(scope="module")
-def docker(real_part: Callable[[str], Path]) -> Path:
-    if os.geteuid() != 0:
-        pytest.skip("an engine without root needs /dev/net/tun, which few machines open")
-    for name in ("dockerd", "iptables"):
-        real_part(name)
-    return real_part("docker")
-
-
-@pytest.fixture(scope="module")
 def world(rdd_script: Path, kubectl: Path, docker: Path) -> Iterator[World]:
-    home = Path(tempfile.mkdtemp(prefix="rddr", dir="/tmp"))
-    for made in make_world(rdd_script, home / "h", kubectl):
+    for made in short_home(rdd_script, kubectl):
         install_k3s(made)
         (made.home / ".kube").mkdir()
-        try:
-            yield made
-        finally:
-            made.try_rdd("svc", "delete")
-    shutil.rmtree(home, ignore_errors=True)
+        yield made
 
 
 def start_app(world: World) -> None:

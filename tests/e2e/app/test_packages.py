@@ -17,13 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.e2e.app.test_app_host import (  # noqa: F401  # fixtures
-    ROOT,
-    conditions,
-    docker,
-    run_docker,
-    world,
-)
+from tests.e2e.app.host_app import ROOT, conditions, run_docker
+from tests.e2e.app.test_app_host import world  # noqa: F401  # fixture
 from tests.e2e.app.test_tools import (  # noqa: F401  # fixtures
     COMPOSE,
     ENGINE,
@@ -89,7 +84,7 @@ def publisher(mirror: Publisher, tmp_path_factory: pytest.TempPathFactory) -> Pu
 @pytest.fixture(scope="module")
 def package(
     world: World,  # noqa: F811
-    docker: Path,  # noqa: F811
+    docker: Path,
     publisher: Publisher,
     engine_digests: dict[str, str],  # noqa: F811
     tmp_path_factory: pytest.TempPathFactory,
@@ -163,7 +158,7 @@ def test_unknown_key_and_missing_signature_are_refused(
 def test_fresh_machine_gets_everything_from_one_file(
     world: World,  # noqa: F811
     fresh: World,
-    docker: Path,  # noqa: F811
+    docker: Path,
     publisher: Publisher,
     package: Path,
 ) -> None:

@@ -15,12 +15,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.e2e.app.test_app_host import (  # noqa: F401  # fixtures
-    conditions,
-    docker,
-    run_docker,
-    world,
-)
+from tests.e2e.app.host_app import conditions, run_docker
+from tests.e2e.app.test_app_host import world  # noqa: F401  # fixture
 from tests.e2e.machine.host_world import image
 from tests.e2e.service.service_world import World
 from tests.programs import run_program, start_program
@@ -279,7 +275,7 @@ def server_version(world: World, docker: Path) -> str:  # noqa: F811
 
 def test_engine_is_upgraded_with_containers_volumes_and_images(
     world: World,  # noqa: F811
-    docker: Path,  # noqa: F811
+    docker: Path,
     engine_digests: dict[str, str],
     dockerd_path: Path,
 ) -> None:

@@ -15,9 +15,8 @@ import pytest
 from aiohttp import WSMsgType, WSServerHandshakeError
 from tests.controllers.containers.engine_parts import Dockerd, dockerd
 from tests.e2e.dashboard.browser import Browser
-from tests.e2e.engine.test_engine_commands import RUNNING
+from tests.e2e.engine_desktop import READY, engine_desktop
 from tests.e2e.service.service_world import World
-from tests.e2e.service.service_world import world as make_world
 from tests.programs import run_program
 
 CONTAINERS = "/apis/containers.rancherdesktop.io/v1alpha1/containers"
@@ -26,7 +25,6 @@ TIMEOUT_S = 120.0
 START = (
     "svc", "start", "--", "--controllers=containers,diagnostics,limavm", "--secure-port=0",
 )  # fmt: skip
-READY = ("wait", "app/app", "--for=condition=ContainerEngineReady", "--timeout=60s")
 
 
 @pytest.fixture(scope="module")
@@ -45,23 +43,8 @@ def desktop(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[World]:
     """Run a daemon with an engine; the test writes the App."""
-    for world in make_world(rdd_script, tmp_path_factory.mktemp("h"), kubectl):
-        instance = world.instance
-        instance.short_dir.mkdir(parents=True)
-        instance.docker_socket.symlink_to(engine.socket)
-        world.rdd(*START)
-        app = {
-            "apiVersion": "app.rancherdesktop.io/v1alpha1",
-            "kind": "App",
-            "metadata": {"name": "app"},
-            "spec": {"running": True, "namespace": "default"},
-        }
-        (world.home / "app.json").write_text(json.dumps(app))
-        world.kubectl("create", "-f", str(world.home / "app.json"))
-        status = json.dumps({"status": {"conditions": [RUNNING]}})
-        world.kubectl("patch", "app/app", "--subresource=status", "--type=merge", "-p", status)
-        world.kubectl(*READY)
-        yield world
+    home = tmp_path_factory.mktemp("h")
+    yield from engine_desktop(engine, rdd_script, kubectl, home, START)
 
 
 def logged_in(world: World, *flags: str) -> Browser:

@@ -10,19 +10,13 @@ from pathlib import Path
 
 import pytest
 from tests.controllers.containers.engine_parts import Dockerd, dockerd
+from tests.e2e.engine_desktop import RUNNING, engine_desktop
 from tests.e2e.service.service_world import World
-from tests.e2e.service.service_world import world as make_world
 from tests.programs import PIPE, run_program, start_program
 
 IN_ORDER = True  # the last test stops the machine
 
-RUNNING = {
-    "type": "Running",
-    "status": "True",
-    "reason": "Started",
-    "message": "",
-    "lastTransitionTime": "2026-01-01T00:00:00Z",
-}
+START = ("svc", "start", "--", "--controllers=containers", "--secure-port=0")
 
 
 @pytest.fixture(scope="module")
@@ -41,23 +35,8 @@ def desktop(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[World]:
     """Run a daemon with the containers controllers; the test writes the App."""
-    for world in make_world(rdd_script, tmp_path_factory.mktemp("h"), kubectl):
-        instance = world.instance
-        instance.short_dir.mkdir(parents=True)
-        instance.docker_socket.symlink_to(engine.socket)
-        world.rdd("svc", "start", "--", "--controllers=containers", "--secure-port=0")
-        app = {
-            "apiVersion": "app.rancherdesktop.io/v1alpha1",
-            "kind": "App",
-            "metadata": {"name": "app"},
-            "spec": {"running": True, "namespace": "default"},
-        }
-        (world.home / "app.json").write_text(json.dumps(app))
-        world.kubectl("create", "-f", str(world.home / "app.json"))
-        status = json.dumps({"status": {"conditions": [RUNNING]}})
-        world.kubectl("patch", "app/app", "--subresource=status", "--type=merge", "-p", status)
-        world.kubectl("wait", "app/app", "--for=condition=ContainerEngineReady", "--timeout=60s")
-        yield world
+    home = tmp_path_factory.mktemp("h")
+    yield from engine_desktop(engine, rdd_script, kubectl, home, START)
 
 
 @contextmanager

@@ -106,6 +106,36 @@ def test_two_instances_fetch_a_file_once(world: World, compose: Publisher) -> No
     assert mine.stat().st_size == SIZE
 
 
+def test_package_on_full_disks_installs_nothing_and_the_next_attempt_succeeds(
+    world: World, mounted: Callable[..., Path], compose: Publisher, tmp_path: Path
+) -> None:
+    assert install(world, compose)[0] == 0
+    package = tmp_path / "package"
+    world.rdd("package", "create", "--yes", "--settings=false", str(package))
+    other = world.named("other")
+    tools = mounted(other.instance.tools_dir)
+    cache = mounted(tmp_path / "cache")
+
+    def attempt() -> tuple[int, str]:
+        words = ("package", "install", "--yes", str(package))
+        done = other.try_rdd(*words, RDD_CACHE_DIR=str(cache))
+        return done.code, done.last[1] if done.code else ""
+
+    code, message = attempt()
+    assert (code, "No space left on device" in message) == (1, True), message
+    kept = Cache(cache / "files")
+    assert list(kept.entries()) == []
+    assert kept.partial_files() == []
+    assert list(tools.iterdir()) == []
+    run_program(["mount", "-o", "remount,size=16m", str(cache)], check=True)
+    code, message = attempt()
+    assert (code, "No space left on device" in message) == (1, True), message
+    assert Toolbox(tools).installed() == []
+    run_program(["mount", "-o", "remount,size=16m", str(tools)], check=True)
+    assert attempt() == (0, "")
+    assert (tools / "bin" / "docker-compose").stat().st_size == SIZE
+
+
 def test_copy_shares_blocks_but_no_inode_with_the_cache(xfs: Path) -> None:
     cache = Cache(xfs / "cache")
     size = 64 << 20

@@ -46,6 +46,7 @@ export const SCREENS: readonly Screen[] = [
   { id: "snapshots", icon: "camera", component: lazily(async () => (await import("./screens/snapshots.tsx")).Snapshots), present: () => isServed(resources.snapshots) && admin() },
   { id: "kubernetes", icon: "wheel", component: lazily(async () => (await import("./screens/kubernetes.tsx")).Kubernetes), present: () => isServed(resources.apps) },
   { id: "settings", icon: "gear", component: lazily(async () => (await import("./screens/settings.tsx")).Settings), present: () => isServed(resources.apps) },
+  { id: "downloads", icon: "download", component: lazily(async () => (await import("./screens/downloads.tsx")).Downloads), present: () => isServed(resources.checkouts) && admin() },
   { id: "diagnostics", icon: "pulse", component: lazily(async () => (await import("./screens/diagnostics.tsx")).Diagnostics), present: () => isServed(resources.diagnostics) },
   { id: "activity", icon: "clock", component: lazily(async () => (await import("./screens/activity.tsx")).Activity), present: always },
   { id: "logs", icon: "log", component: lazily(async () => (await import("./screens/logs.tsx")).Logs), present: admin },

@@ -22,6 +22,7 @@ from tests.dashboard.chromium import Chromium, Tab
 from tests.dashboard.desktop import IMAGE, Desktop, desktop
 from tests.e2e.service.service_world import World
 from tests.programs import DEVNULL, TIMEOUT_S, run_program, start_program
+from tests.publisher import publishing
 
 from rdd.vm.drivers.kubernetes_files import program_of
 
@@ -318,6 +319,63 @@ def test_snapshot_is_created_restored_and_deleted(page: Tab, world: Desktop) -> 
     page.go("home")
     page.shows("Everything is running")
     world.remove_all()
+
+
+def test_downloads_are_tools_files_and_monitors(page: Tab, world: Desktop) -> None:
+    page.go("downloads")
+    page.shows("compose", "rdd tools install compose", "Newest known")
+    with publishing() as origin:
+        content = os.urandom(8 << 20)
+        origin.files = {"/%3Cb%3Efile%3C/b%3E": content, "/list": b"one"}
+        digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
+        resource = {
+            "apiVersion": "rdd.rancherdesktop.io/v1alpha1",
+            "kind": "Resource",
+            "metadata": {"name": "large"},
+            "spec": {"url": f"{origin.url}/<b>file</b>", "digest": digest},
+        }
+        manifest = world.service.home / "resource.json"
+        manifest.write_text(json.dumps(resource))
+        page.click(".tabs a", "Files")
+        page.shows("No files")
+        world.service.kubectl("create", "-f", str(manifest))
+        page.shows("large", "available", "<b>file</b>")
+        assert origin.requests == []
+
+        origin.gate.clear()
+        page.click(".rows [aria-label='Fetch large']")
+        page.shows("Fetch large?", origin.url)
+        page.click("#confirm")
+        page.shows(" of 8.0 MiB")
+        page.click(".rows [aria-label^='Cancel'][aria-label$='large']")
+        page.shows("available")
+        assert world.objects("checkouts") == []
+        origin.gate.set()
+        page.click(".rows [aria-label='Fetch large']")
+        page.click("#confirm")
+        page.shows("cached", "8.39 MB")
+        assert any("bytes=" in line for line in origin.requests)  # it has resumed
+
+        page.click(".tabs a", "Monitors")
+        page.shows("No monitors")
+        page.click("button", "Create monitor")
+        page.fill("dialog [name=name]", "versions")
+        page.fill("dialog [name=url]", f"{origin.url}/list")
+        page.fill("dialog [name=interval]", "1s")
+        page.click("dialog button[type=submit]")
+        page.until("document.querySelector('.form-error')?.innerText.includes('between 1m and')")
+        page.fill("dialog [name=interval]", "24h")
+        page.click("dialog button[type=submit]")
+        page.shows("versions", "Fetched")
+        del origin.files["/list"]
+        page.click(".rows [aria-label='Check now versions']")
+        page.shows("NotFound")
+        page.act("versions", "Suspend")
+        page.shows("Suspended")
+        page.act("versions", "Delete")
+        page.click("#confirm")
+        page.shows("No monitors")
+    world.service.kubectl("delete", "resources,checkouts", "--all")
 
 
 def test_machine_is_suspended_resumed_and_has_snapshots(page: Tab, world: Desktop) -> None:

@@ -34,6 +34,8 @@ export const resources = {
   hostInfos: rdd("rdd", "HostInfo"),
   snapshots: rdd("rdd", "Snapshot"),
   checkouts: rdd("rdd", "Checkout"),
+  fetchables: rdd("rdd", "Resource"),
+  urlMonitors: rdd("rdd", "URLMonitor"),
   accessReviews: { group: "authorization.k8s.io", version: "v1", plural: "selfsubjectaccessreviews", kind: "SelfSubjectAccessReview" },
   configMaps: { group: "", version: "v1", plural: "configmaps", kind: "ConfigMap" },
   events: { group: "events.k8s.io", version: "v1", plural: "events", kind: "Event" },

@@ -7,7 +7,7 @@ import { create, engine, get, groupPath, pathOf, resources, type Resource } from
 import { condition, type ConfigMap, type Event, type KubeObject } from "./objects.ts";
 import { session } from "./session.ts";
 import { connection, multiplexer } from "./socket.ts";
-import type { App, Checkout, Container, ContainerCreateRequest, Diagnostic, HostInfo, Image, ImageBuildRequest, ImagePullRequest, ImagePushRequest, ImageScanRequest, ImageTagRequest, LimaVM, Network, NetworkCreateRequest, Snapshot, Volume, VolumeCreateRequest } from "./types.ts";
+import type { App, Checkout, Container, ContainerCreateRequest, Diagnostic, HostInfo, Image, ImageBuildRequest, ImagePullRequest, ImagePushRequest, ImageScanRequest, ImageTagRequest, LimaVM, Network, NetworkCreateRequest, Resource as Fetchable, Snapshot, URLMonitor, Volume, VolumeCreateRequest } from "./types.ts";
 
 function list<T extends KubeObject>(resource: Resource, query = ""): Collection<T> {
   return new Collection<T>(pathOf(resource), multiplexer, query);
@@ -32,6 +32,8 @@ export const stores = {
   hostInfos: list<HostInfo>(resources.hostInfos),
   snapshots: list<Snapshot>(resources.snapshots),
   checkouts: list<Checkout>(resources.checkouts),
+  fetchables: list<Fetchable>(resources.fetchables),
+  urlMonitors: list<URLMonitor>(resources.urlMonitors),
   events: list<Event>(resources.events),
   history: new Collection<ConfigMap>("/api/v1/namespaces/rdd-system/configmaps", multiplexer, "fieldSelector=metadata.name%3Dapp-history"),
   profile: new Collection<ConfigMap>("/api/v1/namespaces/rdd-system/configmaps", multiplexer, "fieldSelector=metadata.name%3Dprofile"),

@@ -290,6 +290,7 @@ class ControlPlane:
         ServiceEndpoints(
             self.instance,
             self.server.routes,
+            self.client,
             version=self._options.version,
             variables=self._options.environment,
         )

@@ -4,6 +4,7 @@
 GET /service/logs                                 which logs there are
 GET /service/logs/LOG?tail=1000&follow=false      the text of one
 GET /service/bundle                               the support bundle
+GET /service/tools                                the tools, and which are installed
 """
 
 import asyncio
@@ -14,16 +15,21 @@ from pathlib import Path
 from typing import Any
 
 from rdd.api.errors import BadRequest, InternalError, MethodNotAllowed, NotFound
+from rdd.api.types import Object
 from rdd.apiserver.http import responses
 from rdd.apiserver.http.request import AnyResponse, Request, ResponseWriter, Stream
 from rdd.apiserver.routes import Routes
+from rdd.client import Client
 from rdd.host.errors import HostError
 from rdd.host.log_files import find_log, list_logs, read_log
 from rdd.http.responses import TEXT
 from rdd.instance import Instance
+from rdd.kinds.urlmonitor import URLMonitor
+from rdd.runtime import resource_of
 
 LOGS_PATH = "/service/logs"
 BUNDLE_PATH = "/service/bundle"
+TOOLS_PATH = "/service/tools"
 _BOOLEANS = {"": False, "false": False, "0": False, "true": True, "1": True}
 _CHUNK_BYTES = 256 * 1024
 
@@ -32,14 +38,22 @@ class ServiceEndpoints:
     """The handlers of these paths."""
 
     def __init__(
-        self, instance: Instance, routes: Routes, *, version: str, variables: Mapping[str, str]
+        self,
+        instance: Instance,
+        routes: Routes,
+        client: Client,
+        *,
+        version: str,
+        variables: Mapping[str, str],
     ) -> None:
         self._instance = instance
+        self._client = client
         self._version = version
         self._variables = variables
         routes.paths[LOGS_PATH] = self._list
         routes.prefixes.append((f"{LOGS_PATH}/", self._log))
         routes.paths[BUNDLE_PATH] = self._bundle
+        routes.paths[TOOLS_PATH] = self._tools
 
     async def _list(self, request: Request) -> AnyResponse:
         _check_method(request)
@@ -63,6 +77,26 @@ class ServiceEndpoints:
             await _until_closed(writer, _copy(path, lines, follow, writer))
 
         return Stream(produce, content_type=TEXT)
+
+    async def _tools(self, request: Request) -> AnyResponse:
+        _check_method(request)
+        try:
+            listed = await self._client.list(resource_of(URLMonitor))
+        except NotFound:
+            monitors: list[Object] = []  # the kind is not served
+        else:
+            monitors = list(listed.items)
+        found = await asyncio.to_thread(self._described, monitors)
+        return responses.value(request, {"tools": found})
+
+    def _described(self, monitors: list[Object]) -> list[Object]:
+        """Return all tools. Blocking."""
+        from rdd.toolbox.catalogue import Catalogue
+        from rdd.toolbox.installation import Toolbox
+        from rdd.toolbox.listing import described, tools_of, with_lists
+
+        catalogue = with_lists(tools_of(Catalogue.shipped()), monitors)
+        return described(catalogue, Toolbox(self._instance.tools_dir))
 
     async def _bundle(self, request: Request) -> AnyResponse:
         _check_method(request)

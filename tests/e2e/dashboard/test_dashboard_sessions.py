@@ -270,6 +270,14 @@ def test_links_are_for_administrators(shared: World) -> None:
     assert "loginUrl" not in done.out
 
 
+def test_tools_are_listed(shared: World) -> None:
+    browser = logged_in(shared)
+    found = browser.send("GET", "/k8s/service/tools").json()["tools"]
+    assert found == shared.rdd("tools", "ls", "-o", "json").json()
+    assert {one["name"] for one in found} >= {"compose", "helm"}
+    assert browser.send("POST", "/k8s/service/tools").status == 405
+
+
 def test_files_are_private(shared: World) -> None:
     logged_in(shared)
     assert shared.instance.dashboard_file.stat().st_mode & 0o777 == 0o600
@@ -420,6 +428,7 @@ def test_viewer_sees_state_and_no_content(shared: World) -> None:
         "/k8s/passthrough/engine/inspect/0", "/k8s/passthrough/engine/files/0",
         "/k8s/passthrough/engine/archive/0", "/k8s/passthrough/engine/top/0",
         "/k8s/passthrough/limavm/logs/default/rd", "/k8s/service/logs", "/k8s/service/bundle",
+        "/k8s/service/tools",
         "/k8s/apis/rbac.authorization.k8s.io/v1/clusterroles", "/k8s/metrics",
     )  # fmt: skip
     for path in hidden:

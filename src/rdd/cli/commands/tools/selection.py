@@ -2,11 +2,8 @@
 """Which tools a command is about: the catalogue, the toolbox, and the arguments."""
 
 import os
-from collections.abc import Iterator, Sequence
-from collections.abc import Set as AbstractSet
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rdd.api import names
@@ -17,6 +14,7 @@ from rdd.cli.framework.types import Call
 from rdd.fetch.digests import Digest
 from rdd.host.errors import HostError
 from rdd.toolbox.catalogue import Catalogue, CatalogueFile, Tool, platform_of
+from rdd.toolbox.listing import tools_of, with_lists
 
 if TYPE_CHECKING:
     from rdd.toolbox.installation import InstalledVersion, Toolbox
@@ -24,8 +22,6 @@ if TYPE_CHECKING:
 
 _MONITORS = f"{names.RDD_API}/urlmonitors"
 _TIMEOUT_S = 10.0
-_MAX_VERSIONS = 50
-"""The newest ones of a list count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +46,7 @@ def toolbox_of(call: Call) -> "Toolbox":
 
 def catalogue_of() -> Catalogue:
     """Return the known tools, without those that `kubernetes.version` selects."""
-    tools = Catalogue.shipped().tools
-    return Catalogue({name: tool for name, tool in tools.items() if tool.role != "kubernetes"})
+    return tools_of(Catalogue.shipped())
 
 
 def monitored_catalogue(call: Call) -> Catalogue:
@@ -59,35 +54,17 @@ def monitored_catalogue(call: Call) -> Catalogue:
 
     Without a control plane that responds, those of this release.
     """
-    catalogue = catalogue_of()
-    lists = {tool.releases_url for tool in catalogue.tools.values()}
-    texts = dict(_monitored(call, lists))
-    return catalogue.with_versions(
-        {
-            name: tool.find_versions(texts[tool.releases_url])[-_MAX_VERSIONS:]
-            for name, tool in catalogue.tools.items()
-            if tool.releases_url in texts
-        }
-    )
-
-
-def _monitored(call: Call, urls: AbstractSet[str]) -> Iterator[tuple[str, str]]:
-    """Yield the content of the monitors of URLs."""
     from rdd.cli.commands.service.calls import service_for
 
     if service_for(call).running() is None:
-        return
+        return catalogue_of()
     try:
         with connected(call, start=False, timeout_s=_TIMEOUT_S) as connection:
             listed = get_or_none(connection, _MONITORS) or {}
     except CommandError as error:
         call.log.warning(f"the monitored lists of versions are not known: {error}")
-        return
-    for item in listed.get("items") or []:
-        url, path = item["spec"]["url"], (item.get("status") or {}).get("localPath")
-        if path and url in urls:
-            with suppress(OSError):  # it left the cache: the next check restores it
-                yield url, Path(path).read_text("utf-8", "replace")
+        return catalogue_of()
+    return with_lists(catalogue_of(), listed.get("items") or [])
 
 
 def wanted(catalogue: Catalogue, text: str, digests: Sequence[str] = ()) -> Wanted:

@@ -193,7 +193,6 @@ async def test_copy_of_a_running_machine_is_completed(
     await asyncio.to_thread(os.sync)
     saved = tmp_path / "snapshot" / "machines" / "rd"
     begun = await machine.copy_running(directory, saved, report=lambda _: None)
-    kept = (saved / "docker" / "sparse").stat().st_ino
     untouched = (saved / "rdd.json").stat().st_ino
     times = (layer / "capable").stat()
     (layer / "capable").write_bytes(b"\x7fELf")  # the same size and times
@@ -212,7 +211,6 @@ async def test_copy_of_a_running_machine_is_completed(
     done: list[int] = []
     await machine.save(directory, saved, RECORD, index=index, begun=begun, report=done.append)
     assert description(saved) == description(content)
-    assert (saved / "docker" / "sparse").stat().st_ino != kept
     assert (saved / "rdd.json").stat().st_ino == untouched
     assert done[0] > 0
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from rdd.api import names
+from rdd.base import container_logs
 from rdd.kinds import constraints
 from rdd.kinds.conditions import BY_TYPE, Condition, condition_path
 from rdd.kinds.kind import Column, Kind
@@ -12,6 +13,22 @@ from rdd.kinds.parts.failure import Failure
 from rdd.kinds.parts.idle import Idle
 from rdd.kinds.parts.resource_limits import ResourceLimits
 from rdd.kinds.struct import UNSET, Struct, field
+
+
+class ContainerLogs(Struct):
+    """The bound of the log of each container of the engine moby."""
+
+    max_size: str = field(
+        "Size at which a log file of a container is rotated, such as 20m. It applies to containers "
+        "that are created afterwards.",
+        default=container_logs.MAX_SIZE,
+        schema={"pattern": "^[1-9][0-9]{0,8}[kmg]$"},
+    )
+    max_files: int = field(
+        "Number of log files that are kept of a container.",
+        default=container_logs.MAX_FILES,
+        schema={"minimum": 1, "maximum": 100},
+    )
 
 
 class ContainerEngine(Struct):
@@ -26,6 +43,10 @@ class ContainerEngine(Struct):
         "Version of the engine in the toolbox, such as 28.5.1, with the type host. It is fetched "
         "if it is missing. Without a value, the installed engine of this host runs. "
         "A change restarts the engine and keeps its containers, images and volumes.",
+        default=UNSET,
+    )
+    logs: ContainerLogs = field(
+        "The bound of the log of each container of the engine moby. A change restarts the engine.",
         default=UNSET,
     )
 
@@ -53,6 +74,12 @@ class VirtualMachine(Struct):
         "Amount of memory, such as 4Gi. At least 2Gi, at most the memory of the host. "
         "With the type host, an explicit value limits everything that runs; the default limits "
         "nothing.",
+        default=UNSET,
+        schema=constraints.QUANTITY,
+    )
+    disk: str = field(
+        "Size of the disk, such as 200Gi; 100Gi without a value. It can grow, with the type qemu "
+        "while the machine runs, and cannot shrink. The type host has no disk of its own.",
         default=UNSET,
         schema=constraints.QUANTITY,
     )

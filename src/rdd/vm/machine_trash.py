@@ -12,6 +12,7 @@ from pathlib import Path
 
 from rdd.host.errors import HostError
 from rdd.host.trash import Trash
+from rdd.vm import reserve
 from rdd.vm.instance_dir import InstanceDirectory, InvalidName
 
 MACHINE = "machine"
@@ -29,8 +30,8 @@ NAMESPACE = "namespace"
 
 _log = logging.getLogger(__name__)
 
-WITHOUT = ("k3s/server", "k3s/agent/etc", "k3s.conf")
-"""Keys, tokens and what is unusable without them, relative to the instance directory."""
+WITHOUT = ("k3s/server", "k3s/agent/etc", "k3s.conf", reserve.NAME)
+"""Keys, tokens, what is unusable without them, and the reserve, relative to the directory."""
 _AGENT_KEYS = ("*.key", "*.crt", "*.kubeconfig")
 
 

@@ -24,8 +24,9 @@ from rdd.host.files import write_atomically
 from rdd.host.processes import Identity
 from rdd.vm.agent import client
 from rdd.vm.drivers import catalog
-from rdd.vm.drivers.protocol import ExternalAgent, HasStorage, Storage
+from rdd.vm.drivers.protocol import ExternalAgent
 from rdd.vm.drivers.selection import has_own_image
+from rdd.vm.drivers.storage_protocol import HasStorage, Storage
 from rdd.vm.errors import Busy, MachineExists, NotCreated, StartFailed, StopFailed
 from rdd.vm.idle.settings import IdleSettings
 from rdd.vm.idle.wake import wake
@@ -304,6 +305,23 @@ class Machines:
         await self.wake(name)
         template = directory.template(self._facts)
         return await self._storage(directory).trim(template, self._environment)
+
+    async def grow(self, name: str) -> None:
+        """Grow the disk of a running guest to the size in its template.
+
+        Raises InvalidName, NotCreated, and HostError if that takes a restart.
+        """
+        directory = self._created(name)
+        if self.phase(name).phase is not Phase.RUNNING:
+            raise Busy(f'machine "{name}" must be running for that')
+        await self.wake(name)
+        try:
+            await asyncio.to_thread(directory.refresh_template, self._facts)
+            problem = await client.grow_disk(directory.ha_sock)
+        except (client.NoAnswer, TemplateError) as error:
+            raise HostError(str(error)) from error
+        if problem:
+            raise HostError(problem)
 
     async def set_idle(self, name: str, settings: IdleSettings) -> str:
         """Set the settings of idle detection; return why they have no effect, or "".

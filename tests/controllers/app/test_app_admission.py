@@ -215,6 +215,46 @@ async def test_type_host_has_the_limits_of_virtual_machines(
             await created(world, virtualMachine=_of_type(type_, **machine))
 
 
+async def test_disk_grows_only(world: World) -> None:
+    async with managed(world, rules(probe=only("qemu"))):
+        for size, why in (("1Gi", "must be from 10Gi to 64Ti"), ("65Ti", "must be from 10Gi")):
+            with pytest.raises(errors.Forbidden, match=f"disk {size} {why}"):
+                await created(world, virtualMachine={"disk": size})
+        # Before the machine exists any size is possible.
+        stored = await created(world, virtualMachine={"type": "qemu", "disk": "20Gi"})
+        assert stored["virtualMachine"]["disk"] == "20Gi"
+        await world.client.create(APPS, app_object(virtualMachine={"type": "qemu"}))
+        status = {"status": {"virtualMachineType": "qemu"}}
+        await world.client.patch(APPS, "app", status, subresource="status")
+        with pytest.raises(errors.Forbidden, match="disk 50Gi is less than the current 100Gi"):
+            await _patch(world, {"disk": "50Gi"})
+        await _patch(world, {"disk": "204800Mi"})
+        with pytest.raises(errors.Forbidden, match="150Gi is less than the current 200Gi"):
+            await _patch(world, {"disk": "150Gi"})
+        with pytest.raises(errors.Forbidden, match="cannot be removed: the disk has 200Gi"):
+            await _patch(world, {"disk": None})
+
+
+@HOSTS
+async def test_type_host_has_no_disk(world: World, type_: str | None) -> None:
+    async with managed(world, rules(probe=only("host"))):
+        with pytest.raises(errors.Forbidden, match="the type host has no disk of its own"):
+            await created(world, virtualMachine=_of_type(type_, disk="200Gi"))
+
+
+@pytest.mark.parametrize(
+    "logs",
+    [
+        *({"maxSize": size} for size in ("", "0", "20", "20M", "1.5g", "-1m", "20mb", 20)),
+        *({"maxFiles": count} for count in (0, -1, 101, "5")),
+    ],
+)
+async def test_invalid_bounds_of_logs_are_rejected(world: World, logs: dict[str, Any]) -> None:
+    async with managed(world, rules()):
+        with pytest.raises(errors.Invalid, match=r"spec\.containerEngine\.logs\.max"):
+            await created(world, containerEngine={"name": "moby", "logs": logs})
+
+
 @HOSTS
 async def test_small_host_without_a_virtual_machine_has_no_default_memory(
     world: World, type_: str | None

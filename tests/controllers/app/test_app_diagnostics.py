@@ -28,6 +28,7 @@ from rdd.kinds.app import App
 from rdd.kinds.crd import definition_of
 from rdd.kinds.diagnostic import Diagnostic
 from rdd.runtime import install_definitions, resource_of
+from rdd.vm.disk_report import FULL, LOW, DiskReport
 
 
 def condition(kind: str, status: str = "True") -> dict[str, str]:
@@ -200,6 +201,26 @@ def test_disk_check(
     found = host_checks.disk(facts)
     assert outcome(found) == expected
     assert ("rdd --instance t disk prune --all" in found.next_step) == (found.healthy == "False")
+
+
+def test_disk_of_a_guest_is_checked(facts: Facts, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = type("Usage", (), {"free": 10 << 30})
+    monkeypatch.setattr("shutil.disk_usage", lambda path: usage)
+    log = facts.instance.lima_home / "rd" / "ha.stdout.log"
+    log.parent.mkdir(parents=True)
+    events = []
+    for free, expected in ((2 << 30, "Enough"), (300 << 20, LOW), (0, FULL), (2 << 30, "Enough")):
+        report = DiskReport(point="/", total_bytes=4 << 30, free_bytes=free)
+        status = {"running": True, "disk": report.to_data()}
+        events.append(json.dumps({"time": "2026-01-01T00:00:00Z", "status": status}) + "\n")
+        log.write_text("".join(events))
+        found = host_checks.disk(facts)
+        assert found.reason == expected
+        if expected != "Enough":
+            assert found.evidence == (report.space,)
+            assert found.next_step == "rdd --instance t disk prune --all"
+        stopped = replace(facts, app={"spec": {}, "status": {}})
+        assert outcome(host_checks.disk(stopped)) == ("True", "Enough")
 
 
 @pytest.fixture

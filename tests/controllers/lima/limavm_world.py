@@ -176,6 +176,10 @@ class FakeMachines:
         self._fail("set_idle")
         return self.idle_problem
 
+    async def grow(self, name: str) -> None:
+        self.calls.append(("grow", name))
+        self._fail("grow")
+
     async def trim(self, name: str) -> str:
         raise Busy(f'machine "{name}" must be running for that')
 

@@ -3,6 +3,8 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,10 +22,12 @@ from tests.controllers.lima.limavm_world import (
 from tests.runtime.runtime_world import open_world, until
 
 from rdd.api import names
+from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS
 from rdd.host.errors import HostError
 from rdd.runtime import CLEANUP
 from rdd.vm.clock_report import ClockReport
+from rdd.vm.disk_report import FULL, LOW, DiskReport
 from rdd.vm.errors import StartFailed
 from rdd.vm.instance_dir import InstanceStatus
 from rdd.vm.lifecycle.observation import Phase
@@ -747,3 +751,86 @@ async def test_failed_deletion_keeps_the_finalizer_and_is_retried(
     assert reported(vm)[2] == "device is busy"
     assert CLEANUP in vm["metadata"]["finalizers"]
     await gone(managed.world, LIMAVMS, "vm")
+
+
+# -- the disk of a guest
+
+SPACE = DiskReport(point="/", total_bytes=4 << 30, free_bytes=1 << 30)
+DISKS = [
+    (SPACE, {}),
+    (
+        replace(SPACE, free_bytes=300 << 20),
+        {"DiskPressure": ("True", LOW, "/: 300.0 MiB of 4.0 GiB are free")},
+    ),
+    (
+        replace(SPACE, free_bytes=0, problem="fstrim failed: no"),
+        {
+            "DiskPressure": ("True", FULL, "/: 0 B of 4.0 GiB are free"),
+            "DiskTrimmed": ("False", "TrimFailed", "fstrim failed: no"),
+        },
+    ),
+    (
+        replace(SPACE, trimmed_at="2026-11-20T00:00:01Z", returned_bytes=500 << 20),
+        {
+            "DiskTrimmed": (
+                "True",
+                "Trimmed",
+                "500.0 MiB were given back at 2026-11-20T00:00:01Z",
+            )
+        },
+    ),
+]
+
+
+def disk_conditions(vm: Object) -> dict[str, tuple[str, str, str]]:
+    found = ("DiskPressure", "DiskTrimmed")
+    return {type_: reported(vm, type_) for type_ in found if condition(vm, type_)}
+
+
+def has_disk_conditions(expected: dict[str, tuple[str, str, str]], vm: Object) -> bool:
+    return disk_conditions(vm) == expected
+
+
+async def test_disk_of_a_guest_is_reported_while_it_runs(managed: VMWorld) -> None:
+    await managed.source()
+    await managed.create(running=True)
+    await managed.until_reason("Started")
+    for report, expected in (*DISKS, *DISKS[2:3]):
+        managed.machines.becomes("vm", Phase.RUNNING, disk=report)
+        await managed.until(partial(has_disk_conditions, expected))
+    await managed.run(False)
+    assert disk_conditions(await managed.until_reason("Stopped")) == {}
+
+
+GUEST = "vmType: qemu\nimages: [{location: /a.qcow2, arch: x86_64}]\n"
+
+
+async def applied(managed: VMWorld, text: str) -> Object:
+    """Change the template; return the LimaVM once that is in effect."""
+    version = (await managed.edit(text))["metadata"]["resourceVersion"]
+    return await managed.until(
+        lambda vm: (
+            vm["status"]["observedTemplateResourceVersion"] == version
+            and reported(vm)[1] == "Started"
+            and "restartNeeded" not in vm["status"]
+        )
+    )
+
+
+async def test_larger_disk_alone_needs_no_restart(managed: VMWorld) -> None:
+    await managed.source(f"{GUEST}disk: 20GiB\n")
+    await managed.create(running=True)
+    await managed.until_reason("Started")
+    vm = await applied(managed, f"{GUEST}disk: 30GiB\n")
+    assert (len(managed.machines.called("grow")), vm["status"]["restartCount"]) == (1, 1)
+    vm = await applied(managed, f"{GUEST}disk: 40GiB\ncpus: 2\n")
+    assert (len(managed.machines.called("grow")), vm["status"]["restartCount"]) == (1, 2)
+
+
+async def test_machine_that_cannot_grow_its_disk_restarts(managed: VMWorld) -> None:
+    await managed.source(GUEST)  # 100 GiB
+    await managed.create(running=True)
+    await managed.until_reason("Started")
+    managed.machines.errors["grow"] = [HostError("growpart is missing in the guest")]
+    vm = await applied(managed, f"{GUEST}disk: 120GiB\n")
+    assert (len(managed.machines.called("grow")), vm["status"]["restartCount"]) == (1, 2)

@@ -62,6 +62,7 @@ def test_get_shows_value_default_and_source(world: World) -> None:
     below = world.rdd("get", "virtualMachine", "-o", "json").json()
     assert [found["property"] for found in below] == [
         "virtualMachine.cpus",
+        "virtualMachine.disk",
         "virtualMachine.memory",
         "virtualMachine.type",
     ]

@@ -14,6 +14,7 @@ import pytest
 import pytest_asyncio
 from tests.e2e.machine.qemu_world import DEBIAN, World, eventually, world
 
+from rdd.vm.disk_report import FULL
 from rdd.vm.idle.docker_paths import own_socket
 from rdd.vm.idle.report import IdleReport
 from rdd.vm.idle.settings import IdleSettings
@@ -116,7 +117,7 @@ async def test_published_port_of_a_container_is_reachable(debian: World) -> None
     await debian.shell("vm", "docker", "rm", "-f", container)
 
 
-async def test_trim_frees_space(debian: World) -> None:
+async def test_deleted_files_give_their_space_back(debian: World) -> None:
     disk = debian.home.directory("vm").path / "disk"
 
     def taken_mb() -> int:
@@ -124,8 +125,25 @@ async def test_trim_frees_space(debian: World) -> None:
 
     await debian.shell("vm", "sudo", "sh", "-c", "head -c 200M /dev/urandom >/big; sync")
     full = taken_mb()
-    await debian.shell("vm", "sudo", "sh", "-c", "rm /big; sync; fstrim /")
+    await debian.shell("vm", "sudo", "sh", "-c", "rm /big; sync")
     await eventually(lambda: taken_mb() < full - 150)
+    seen = await debian.until("vm", lambda seen: bool(seen.disk and seen.disk.trimmed_at))
+    assert seen.disk is not None
+    assert seen.disk.problem == ""
+
+
+async def test_full_disk_and_missing_discard_are_reported(debian: World) -> None:
+    fill = "fallocate -l $(($(df -k --output=avail / | tail -1) - 40000))K /full"
+    await debian.shell("vm", "sudo", "sh", "-c", fill)
+    seen = await debian.until("vm", lambda seen: bool(seen.disk and seen.disk.pressure == FULL))
+    assert seen.disk is not None
+    assert seen.disk.point == "/"
+    limit = "/sys/block/vda/queue/discard_max_bytes"
+    await debian.shell("vm", "sudo", "sh", "-c", f"echo 0 >{limit}; rm /full; sync")
+    seen = await debian.until("vm", lambda seen: bool(seen.disk and seen.disk.problem))
+    assert seen.disk is not None
+    assert "fstrim failed: fstrim: /: the discard operation is not supported" in seen.disk.problem
+    assert seen.disk.pressure == ""
 
 
 async def test_root_file_system_has_the_size_of_the_disk(debian: World) -> None:

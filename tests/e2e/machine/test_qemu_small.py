@@ -3,13 +3,17 @@
 
 import asyncio
 import json
+import os
+import shutil
 import signal
 import socket
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from tests.e2e.machine.qemu_world import SMALL, World, eventually, world
+from tests.e2e.machine.qemu_world import BOOT_S, SMALL, World, eventually, world
+from tests.programs import run_program
 
 from rdd.host.processes import is_alive, send_signal
 from rdd.vm.drivers.qemu import disks
@@ -327,3 +331,41 @@ async def test_stop_during_the_boot_ends_everything(small: World) -> None:
     send_signal(agent, signal.SIGTERM)
     await small.until("vm", lambda seen: seen.phase is Phase.STOPPED, timeout_s=120)
     assert directory.status() is InstanceStatus.STOPPED
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a file system")
+async def test_guest_stands_still_while_this_computer_has_no_space(
+    guests: Path, qemu_path: Path, guest_cache: Path
+) -> None:
+    async with AsyncExitStack() as stack:
+        small = await stack.enter_async_context(world(guests / "small", guest_cache))
+        home = small.user_home
+        tmpfs = ["mount", "-t", "tmpfs", "-o", "size=2g", "tmpfs", str(home)]
+        if run_program(tmpfs).returncode != 0:
+            pytest.skip("root cannot mount on this machine")
+        # What the world left is below the mount.
+        umount = ["umount", "--lazy", str(home)]
+        stack.push_async_callback(asyncio.to_thread, run_program, umount, check=True)
+        stack.push_async_callback(small.close)
+        text = (
+            SMALL + "provision:\n- mode: system\n  script: mkdir -p /data; mount /dev/vda /data\n"
+        )
+        directory = await small.create("vm", text)
+        await small.start("vm")
+        filler = home / "filler"
+        with filler.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, shutil.disk_usage(home).free - (40 << 20))
+        write = "dd if=/dev/urandom of=/data/big bs=1M count=120; sync; wc -c </data/big"
+        writing = asyncio.create_task(
+            small.shell("vm", "sudo", "sh", "-c", write, timeout_s=BOOT_S)
+        )
+        log = directory.path / "ha.stderr.log"
+        await eventually(
+            lambda: "the guest stands still until 64.0 MiB are free" in log.read_text()
+        )
+        assert not writing.done()
+        filler.unlink()
+        assert await writing == str(120 << 20)
+        assert "the guest continues" in log.read_text()
+        mounts = await small.shell("vm", "grep", "/data", "/proc/mounts")
+        assert " rw," in mounts

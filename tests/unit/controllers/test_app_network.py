@@ -24,7 +24,7 @@ def test_default_network_needs_no_files() -> None:
     found = of()
     assert found == network.DEFAULT_NETWORK
     assert network.proxy_environment(found) == {}
-    assert (network.daemon_json(found), network.registries_yaml(found)) == ("", "")
+    assert (network.daemon_json(found, {}), network.registries_yaml(found)) == ("", "")
     assert network.hosts_toml(found) == {}
 
 
@@ -75,7 +75,7 @@ REGISTRIES = {
 
 
 def test_dockerd_gets_mirrors_of_docker_hub() -> None:
-    assert json.loads(network.daemon_json(of(registries=REGISTRIES))) == {
+    assert json.loads(network.daemon_json(of(registries=REGISTRIES), {})) == {
         "registry-mirrors": ["https://a", "http://b:5000"],
         "insecure-registries": ["b:5000", "r:1"],
     }

@@ -30,6 +30,7 @@ from rdd.vm.drivers.protocol import (
     RequirementPhase,
     Suspendable,
 )
+from rdd.vm.drivers.storage_protocol import GrowsDisk
 from rdd.vm.forwarding.forwarder import Forwarder, PortEvent
 from rdd.vm.forwarding.rules import ForwardingRules
 from rdd.vm.forwarding.sockets import has_ipv6
@@ -37,6 +38,7 @@ from rdd.vm.idle.monitor import IdleMonitor
 from rdd.vm.idle.report import PauseRecord
 from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.problem import Problem
+from rdd.vm.template.errors import TemplateError
 from rdd.vm.template.model import Template
 
 STOP_GRACE_S = 25.0
@@ -215,6 +217,17 @@ class HostAgent:
         self.request(StopRequest.SUSPEND)
         return {"suspended": True}
 
+    async def grow_disk(self) -> dict[str, Any]:
+        """Handle `/v1/disk`: grow the disk of the running machine to the size in its template."""
+        driver = self._driver
+        try:
+            if not isinstance(driver, GrowsDisk):
+                raise HostError(f"the {driver.name} driver cannot grow a disk in use")
+            await driver.grow_disk(self._directory.template().disk)
+        except (HostError, TemplateError) as error:
+            return {"grown": False, "error": str(error)}
+        return {"grown": True}
+
     async def wake(self) -> dict[str, Any]:
         """Handle `/v1/wake`: respond when the machine runs."""
         await self._idle.wake("a command of rdd")
@@ -232,6 +245,7 @@ class HostAgent:
             "/v1/status": {"GET": self.status},
             "/v1/let-go": {"POST": self.detach},
             "/v1/suspend": {"POST": self.suspend},
+            "/v1/disk": {"POST": self.grow_disk},
             "/v1/wake": {"POST": self.wake},
             "/v1/idle": {"POST": self.reload_idle_settings},
         }

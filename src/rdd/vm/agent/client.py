@@ -11,6 +11,8 @@ from typing import Any
 
 from rdd.host import unix_http
 
+GROW_S = 180.0  # a file system of a slow guest
+
 
 class NoAnswer(Exception):
     """The agent did not respond in time, or not in HTTP."""
@@ -48,6 +50,18 @@ async def suspend(socket: Path, *, timeout_s: float) -> str:
     return str(
         answer.get("error") or f"its host agent cannot suspend machines (HTTP status {status})"
     )
+
+
+async def grow_disk(socket: Path) -> str:
+    """Request that an agent grows its machine's disk to the size in the template. Raises NoAnswer.
+
+    Returns the reason of a refusal, or an empty string.
+    """
+    status, body = await request(socket, "/v1/disk", method="POST", timeout_s=GROW_S)
+    answer = _members(body)
+    if answer.get("grown"):
+        return ""
+    return str(answer.get("error") or f"its host agent cannot grow disks (HTTP status {status})")
 
 
 async def wake(socket: Path, *, timeout_s: float) -> bool:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ha.sock`: HTTP over a unix socket that only its owner may use.
 
-`GET /v1/info` is Lima's; `GET /v1/status` and `POST` to `/v1/let-go`, `/v1/suspend`, `/v1/wake`
-and `/v1/idle` are rdd's. A server for a few short requests parses a request line, skips headers
-and writes a response with its length. An HTTP library would double the size of the process.
+`GET /v1/info` is Lima's; `GET /v1/status` and `POST` to `/v1/let-go`, `/v1/suspend`, `/v1/disk`,
+`/v1/wake` and `/v1/idle` are rdd's. A server for a few short requests parses a request line,
+skips headers and writes a response with its length. An HTTP library would double the size of
+the process.
 """
 
 import asyncio

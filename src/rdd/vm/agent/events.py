@@ -7,8 +7,8 @@ end `exiting`. Members that are false or empty are left out. `portForward` and r
 `requirement` describe a single occurrence and are in one event only; rdd's own `problems` has
 the errors with a typed reason (`rdd.vm.problem`), `limits` those of a machine without a
 virtual machine (`rdd.vm.resource_limits`), `idle` the state of idle detection
-(`rdd.vm.idle.report`), `clock` how far a guest's clock is off (`rdd.vm.clock_report`), and
-`memory` what a guest uses (`rdd.vm.memory_report`).
+(`rdd.vm.idle.report`), `clock` how far a guest's clock is off (`rdd.vm.clock_report`), `memory`
+what a guest uses (`rdd.vm.memory_report`), and `disk` the space in its disk (`rdd.vm.disk_report`).
 
 Each line is written with one unbuffered call: readers of the file see whole lines, even of an
 agent that is killed. A full disk must not end an agent whose machine works: log lines are then
@@ -24,6 +24,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from rdd.vm.clock_report import ClockReport
+from rdd.vm.disk_report import DiskReport
 from rdd.vm.forwarding.forwarder import PortEvent
 from rdd.vm.idle.report import IdleReport
 from rdd.vm.memory_report import MemoryReport
@@ -78,6 +79,7 @@ class EventStream:
         self._idle: IdleReport | None = None
         self._clock: ClockReport | None = None
         self._memory: MemoryReport | None = None
+        self._disk: DiskReport | None = None
         self._pending = b""
         self._retry: asyncio.TimerHandle | None = None
 
@@ -98,6 +100,7 @@ class EventStream:
                 "idle": self._idle.to_data() if self._idle is not None else {},
                 "clock": self._clock.to_data() if self._clock is not None else {},
                 "memory": self._memory.to_data() if self._memory is not None else {},
+                "disk": self._disk.to_data() if self._disk is not None else {},
                 "sshLocalPort": self._ssh_local_port,
             }
         )
@@ -134,6 +137,13 @@ class EventStream:
         """Report the memory of the guest."""
         self._memory = report
         if self._is_running:
+            self._emit()
+
+    def disk(self, report: DiskReport) -> None:
+        """Report the space in the guest's disk; an event follows if more than sizes differs."""
+        is_news = report.differs(self._disk)
+        self._disk = report
+        if is_news and self._is_running:
             self._emit()
 
     def degraded(self, problem: Problem) -> None:

@@ -70,6 +70,7 @@ async def _run(
             limited=events.limited,
             clock=events.clock,
             memory=events.memory,
+            disk=events.disk,
             debug=options.debug,
         )
         name = directory.driver or template.vm_type

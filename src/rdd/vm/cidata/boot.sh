@@ -125,6 +125,19 @@ execute() {
     "$1"
 }
 
+# Space that lets a full guest start its engine, in which it can be cleaned.
+reserve() {
+    file=/var/lib/rdd-reserve
+    # shellcheck disable=SC2046
+    set -- $(df -Pk / | awk 'NR == 2 { print $1, $4 }')
+    case ${1-} in /dev/*) ;; *) return 0 ;; esac
+    if [ "$2" -lt 65536 ]; then
+        rm -f $file
+    elif [ "$2" -gt 1048576 ] && [ ! -e $file ] && command -v fallocate >/dev/null; then
+        fallocate -l 67108864 $file || rm -f $file
+    fi
+}
+
 replace_lines /etc/environment $cidata/etc_environment
 [ "${1-}" != environment ] || exit 0
 rm -f $failures /run/lima-boot-done
@@ -141,6 +154,7 @@ chmod 0644 /run/lima-param.env
 cp $cidata/meta-data /run/lima-ssh-ready
 chmod 0644 /run/lima-ssh-ready
 
+reserve
 mount_shares
 certificates
 scripts boot execute

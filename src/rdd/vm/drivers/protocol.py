@@ -8,8 +8,8 @@ new machines, opens shells and cleans up after a dead driver. `catalog.provider`
 
 Every method of `Driver` and `DriverProvider` is mandatory. Optional capabilities are small
 protocols of their own (`Suspendable`, `PublishesPorts`, `HasLiveness`, `AgentDriven`,
-`ExternalAgent`, `HasStorage`, `KubernetesSupport`, `LimitsSupport`, and those of `pausing`);
-callers detect them with `isinstance`.
+`ExternalAgent`, `KubernetesSupport`, `LimitsSupport`, and those of `pausing` and
+`storage_protocol`); callers detect them with `isinstance`.
 
 A driver outlives its agent: the process it spawns has a session of its own, and its
 identity is on disk (`<driver>.pid`, `<driver>.identity`). `adopt` attaches to such a process.
@@ -25,7 +25,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, TypedDict, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from rdd.host.errors import FailureReason
 from rdd.vm.problem import ADDRESS_IN_USE
@@ -33,6 +33,7 @@ from rdd.vm.problem import ADDRESS_IN_USE
 if TYPE_CHECKING:
     from rdd.fetch.network import Network
     from rdd.vm.clock_report import ClockReport
+    from rdd.vm.disk_report import DiskReport
     from rdd.vm.instance_dir import InstanceDirectory
     from rdd.vm.memory_report import MemoryReport
     from rdd.vm.resource_limits import ResourceLimits
@@ -324,6 +325,8 @@ class DriverContext:
     """Report how far the clock of a guest is off, whenever that changes."""
     memory: Callable[["MemoryReport"], None] = lambda _: None
     """Report what a guest uses and this host holds, whenever that changes much."""
+    disk: Callable[["DiskReport"], None] = lambda _: None
+    """Report the space in the disk of a guest, whenever it is measured or trimmed."""
     debug: bool = False
 
 
@@ -386,54 +389,6 @@ class ExternalAgent(Protocol):
         self, directory: "InstanceDirectory", environment: Mapping[str, str]
     ) -> AgentCommand:
         """Return how to start that agent. Raises HostError."""
-
-
-class SnapshotInfo(TypedDict):
-    """A snapshot in the form of the API."""
-
-    name: str
-    creationTime: float
-    """Seconds since the epoch."""
-
-
-class StorageInfo(TypedDict):
-    """Size and snapshots of a disk in the form of the API."""
-
-    virtualBytes: int
-    actualBytes: int
-    imageBytes: int
-    suspended: bool
-    snapshots: list[SnapshotInfo]
-
-
-class Storage(Protocol):
-    """The disk of one machine. All but `describe` and `trim` need a stopped machine."""
-
-    async def describe(self) -> StorageInfo:
-        """Return size and snapshots. Raises HostError."""
-
-    async def create_snapshot(self, name: str) -> None:
-        """Save the present state of the disk. Raises HostError."""
-
-    async def restore_snapshot(self, name: str) -> None:
-        """Revert the disk to a snapshot. Raises HostError."""
-
-    async def delete_snapshot(self, name: str) -> None:
-        """Delete a snapshot. Raises HostError."""
-
-    async def clone_to(self, target: "InstanceDirectory") -> None:
-        """Copy the disk and its snapshots to another machine. Raises HostError."""
-
-    async def trim(self, template: "Template", environment: Mapping[str, str]) -> str:
-        """Discard unused blocks in the running guest; return its output. Raises HostError."""
-
-
-@runtime_checkable
-class HasStorage(Protocol):
-    """Capability of a provider: its machines have a disk of their own, with snapshots."""
-
-    def storage(self, directory: "InstanceDirectory") -> Storage:
-        """Return the disk of a machine."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import Any
 
 from rdd.vm.clock_report import ClockReport
+from rdd.vm.disk_report import DiskReport
 from rdd.vm.idle.report import IdleReport
 from rdd.vm.memory_report import MemoryReport
 from rdd.vm.problem import Problem
@@ -67,6 +68,8 @@ class Observation:
     """The clock of a guest; None for a machine that has none of its own."""
     memory: MemoryReport | None = None
     """The memory of a guest; None before it is measured."""
+    disk: DiskReport | None = None
+    """The space in the disk of a guest; None for a machine that has none of its own."""
     is_agent_stopped: bool = False
     """Its agent has been stopped for a while: what else is observed is old."""
     progress: str = ""
@@ -118,6 +121,7 @@ class Observation:
                 idle=seen.idle(),
                 clock=seen.clock(),
                 memory=seen.memory(),
+                disk=seen.disk(),
                 progress="",
             )
         return result
@@ -156,6 +160,9 @@ class _Status:
 
     def memory(self) -> MemoryReport | None:
         return MemoryReport.from_data(self.data.get("memory"))
+
+    def disk(self) -> DiskReport | None:
+        return DiskReport.from_data(self.data.get("disk"))
 
     def progress(self) -> str:
         value = self.data.get("cloudInitProgress")

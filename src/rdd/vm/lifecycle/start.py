@@ -20,6 +20,7 @@ from rdd.host.files import remove
 from rdd.host.logs import rotate
 from rdd.host.processes import Identity, identity, send_signal
 from rdd.host.spawn import spawn_detached
+from rdd.vm import reserve
 from rdd.vm.drivers.protocol import AgentCommand
 from rdd.vm.errors import NotCreated, StartFailed
 from rdd.vm.instance_dir import (
@@ -47,7 +48,11 @@ def check_startable(directory: InstanceDirectory) -> None:
 def prepare_files(
     directory: InstanceDirectory, facts: HostFacts, environment: Mapping[str, str]
 ) -> None:
-    """Prepare the files of a new run: resolved template, rotated logs. Raises HostError."""
+    """Prepare the files of a new run: resolved template, reserve, rotated logs.
+
+    Raises HostError.
+    """
+    reserve.prepare(directory.path)  # first: what follows needs space
     try:
         directory.refresh_template(facts)
     except TemplateError as error:

@@ -27,6 +27,7 @@ from rdd.host.exchange import exchange
 from rdd.host.files import remove
 from rdd.host.tree_copy import copy_entries, flush, shares_blocks
 from rdd.host.tree_removal import remove_tree
+from rdd.vm import reserve
 from rdd.vm.drivers.qemu import disks, files
 from rdd.vm.instance_dir import SOCKET_DIR, TEMPORARY_SUFFIXES, InstanceDirectory
 from rdd.vm.snapshots import unchanged
@@ -37,7 +38,10 @@ log = logging.getLogger("rdd.snapshot")
 
 _CLOCK_NS = 1_000_000_000  # times of files are those of a coarser clock
 RESTORING = ".restoring"  # suffix of the directory that a restore prepares
-_OF_PROCESSES = {SOCKET_DIR, "ha.lock", "host.json", "host.ended", "host.run", "docker-proxy"}
+_NOT_SAVED = {
+    *(SOCKET_DIR, "ha.lock", "host.json", "host.ended", "host.run", "docker-proxy"),
+    reserve.NAME,
+}
 _IMMUTABLE = (files.IMAGE, files.KERNEL, files.INITRD)
 """Files that are never written: hard links of the cache."""
 
@@ -53,7 +57,7 @@ def entries_of(directory: Path) -> list[str]:
     return [
         name
         for name in found
-        if name not in _OF_PROCESSES
+        if name not in _NOT_SAVED
         and not name.endswith((*TEMPORARY_SUFFIXES, ".log"))
         and not name.startswith((".rdd-probe-", "ssh."))
     ]

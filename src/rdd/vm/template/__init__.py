@@ -9,7 +9,7 @@ serialises one. Only `parse` and `validate` import YAML: a host agent reads the 
 
 import json
 
-from rdd.vm.template.defaults import HostFacts, apply_defaults, resolve
+from rdd.vm.template.defaults import DEFAULT_DISK, HostFacts, apply_defaults, resolve
 from rdd.vm.template.errors import TemplateError, TemplateSyntaxError
 from rdd.vm.template.model import Template
 from rdd.vm.template.serializer import render
@@ -17,6 +17,7 @@ from rdd.vm.template.shape import from_data, to_data
 from rdd.vm.template.variables import Variables, expand, hostname
 
 __all__ = [
+    "DEFAULT_DISK",
     "HostFacts",
     "Template",
     "TemplateError",

@@ -26,6 +26,7 @@ from rdd.vm.template.model import (
 from rdd.vm.template.variables import Variables, expand
 
 GIB = 1 << 30
+DEFAULT_DISK = Size(100 * GIB)
 SOCKET_DIR = "sock"  # base of a relative hostSocket, in the instance directory
 ANY_PORT = (1, 65535)
 
@@ -77,7 +78,7 @@ def apply_defaults(template: Template, facts: HostFacts, *, driver: str = "") ->
         # Without a guest they are limits, and only a template that has some wants any.
         cpus=template.cpus or (min(4, facts.cpus) if has_guest else 0),
         memory=template.memory or Size(min(4 * GIB, facts.memory_bytes // 2) if has_guest else 0),
-        disk=template.disk or Size(100 * GIB),
+        disk=template.disk or DEFAULT_DISK,
         mounts=() if plain else template.mounts,
         port_forwards=tuple(
             _forward(rule) for rule in template.port_forwards if rule.static or not plain

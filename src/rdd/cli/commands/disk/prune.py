@@ -189,8 +189,12 @@ def _remove(call: Call, items: Sequence[Object]) -> Freed:
     from rdd.cli.commands.cache.releases import PREFIX
     from rdd.cli.commands.trash.entries import find, trash
     from rdd.fetch.digests import Digest
+    from rdd.vm.instance_dir import LimaHome
+    from rdd.vm.reserve import release_if_short
 
     removed, kept, freed = 0, list[Object](), 0
+    # The engine writes while it removes; the next start allocates the reserve again.
+    release_if_short(LimaHome(call.instance.lima_home).directory(names.APP_VM_NAME).path)
     if of_engine := [item for item in items if item["kind"] in OF_ENGINE]:
         with _connection(call) as connection:
             done = connection.request("POST", _target(_filters(call)), body={"items": of_engine})

@@ -36,6 +36,7 @@ _PARTS = (
     ("images and containers", ("containerd",)),
     ("kubernetes", ("k3s",)),
     ("disk", ("disk", "diffdisk")),
+    ("reserve", ("reserve",)),
     ("base image", ("image", "basedisk", "kernel", "initrd")),
 )  # fmt: skip
 
@@ -127,6 +128,7 @@ def _host_view(call: Call) -> Iterator[HostItem]:
     seen: set[tuple[int, int]] = set()  # machines have links to files of the cache
     for name, path in machine_paths(instance).items():
         yield from _machine_view(name, path, seen)
+    yield from _present("snapshots", instance.snapshot_dirs, seen)
     yield from _present("logs", (instance.log_dir,), seen)
     yield from _present("database", (instance.database.parent,), seen)
     yield from _present("backups", (instance.backup_dir,), seen)

@@ -30,6 +30,7 @@ from rdd.vm.drivers.selection import Probe
 GIB = 1 << 30
 MIN_MEMORY = 2 * GIB
 MAX_DEFAULT_MEMORY = 6 * GIB
+MIN_DISK, DEFAULT_DISK, MAX_DISK = 10 * GIB, 100 * GIB, 64 << 40
 DEFAULT_CPUS = 2
 CPUS_VARIABLE = "RDD_VM_CPUS"
 
@@ -98,6 +99,8 @@ class AppAdmission:
         kubernetes = kubernetes.replace(enabled=kubernetes.enabled, version=version)
         wanted = spec.virtual_machine
         wanted = wanted.replace(memory=_canonical(wanted.memory))
+        if wanted.disk:
+            wanted = wanted.replace(disk=_canonical(wanted.disk))
         spec = spec.replace(running=spec.running, kubernetes=kubernetes, virtual_machine=wanted)
         app = app.replace(spec=spec)
         defaults = {
@@ -143,6 +146,7 @@ class AppAdmission:
             *self._kubernetes(app.spec),
             *await self._resources(request),
             *await self._engine(request),
+            *await self._disk(request),
             *_type(request),
             *_proxy(app.spec),
             *_registries(app.spec),
@@ -203,6 +207,33 @@ class AppAdmission:
                 if reason
             ]
         return problems
+
+    async def _disk(self, request: AdmissionRequest[App]) -> list[str]:
+        """Return the problem of a new size of the disk."""
+        app, old = request.object, request.old
+        text, before = app.spec.virtual_machine.disk, old.spec.virtual_machine.disk if old else ""
+        name = "spec.virtualMachine.disk"
+        if text == before:
+            return []
+        if not text:
+            return [f"{name} cannot be removed: the disk has {before} and cannot shrink"]
+        try:
+            wanted = Quantity.parse(text).value()
+        except QuantityError:
+            return [f'{name} "{text}" is not a valid quantity']
+        if not MIN_DISK <= wanted <= MAX_DISK:
+            return [f"{name} {text} must be from {_shown(MIN_DISK)} to {_shown(MAX_DISK)}"]
+        if await self._is_host(app):
+            return [
+                f"{name} needs a virtual machine: the type host has no disk of its own, its "
+                "engine uses the file systems of this host"
+            ]
+        if old is None or not old.status.virtual_machine_type:
+            return []  # no machine exists yet
+        least = Quantity.parse(before).value() if before else DEFAULT_DISK
+        if wanted < least:
+            return [f"{name} {text} is less than the current {_shown(least)}: disks cannot shrink"]
+        return []
 
     def _processors(self, spec: AppSpec) -> Iterator[str]:
         cpus = spec.virtual_machine.cpus

@@ -87,13 +87,13 @@ def proxy_environment(network: Network) -> dict[str, str]:
     return {**found, **{name.lower(): value for name, value in found.items()}}
 
 
-def daemon_json(network: Network) -> str:
-    """Return the content of dockerd's daemon.json; empty if it needs none.
+def daemon_json(network: Network, logs: Mapping[str, object]) -> str:
+    """Return the content of dockerd's daemon.json with the bound of logs; empty if it needs none.
 
     dockerd supports mirrors of Docker Hub only. The proxy is not included: dockerd before
     version 23 does not start with that key.
     """
-    settings: dict[str, object] = {}
+    settings: dict[str, object] = dict(logs)
     mirrors = [url for registry, urls in network.mirrors if registry == DOCKER_HUB for url in urls]
     if mirrors:
         settings["registry-mirrors"] = mirrors

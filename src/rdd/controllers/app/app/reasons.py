@@ -73,6 +73,10 @@ REASONS: Final = ReasonTable(
            "less than 5 GiB are free for the machine's data or for rdd's; the message has what "
            "frees space"),
     Reason(DISK_PRESSURE, "True", "DiskFull", FORWARDED, "less than 1 GiB is free"),
+    Reason(DISK_PRESSURE, "True", "GuestDiskLow", FORWARDED,
+           "less than a tenth, or 5 GiB, of a file system of the guest is free"),
+    Reason(DISK_PRESSURE, "True", "GuestDiskFull", FORWARDED,
+           "less than a fiftieth, or 1 GiB, is free"),
     Reason(KUBERNETES_READY, "True", "Ready", "Kubernetes cluster is ready",
            "the API responds, a node is ready, the contexts are published"),
     Reason(KUBERNETES_READY, "Unknown", "Reconciling",

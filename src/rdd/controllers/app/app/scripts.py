@@ -70,6 +70,13 @@ for unit in $chosen; do
     if has "$unit"; then systemctl enable "$unit"; fi
 done
 
+# dockerd reads its settings when it starts, which may have been before they were written.
+settings=/etc/docker/daemon.json used=/var/lib/rancher-desktop/daemon.json
+if ! has $target && [ "$(cat $settings 2>/dev/null)" != "$(cat $used 2>/dev/null)" ]; then
+    systemctl try-restart docker.service || true
+    cp $settings $used 2>/dev/null || rm -f $used
+fi
+
 rm -f $no_k3s
 if [ "$KUBERNETES_ENABLED" != true ]; then
     rm -f "$wants/k3s.service" /etc/rancher/k3s/k3s.yaml

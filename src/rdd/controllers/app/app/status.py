@@ -54,6 +54,8 @@ def mirrored(app: App, vm: LimaVM | None) -> list[Object]:
         return [known for known in present if known["type"] not in _NOT_MIRRORED]
     found = []
     for source in conditions_of(vm.raw):
+        if source["type"] in _OTHER_CONTROLLERS:  # DiskPressure of the App covers both computers
+            continue
         known = find_condition(present, source["type"]) or {}
         since = known if known.get("status") == source["status"] else source
         found.append(

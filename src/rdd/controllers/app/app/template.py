@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Literal
 
 from rdd.api.quantity import Quantity
+from rdd.base.container_logs import MAX_FILES, MAX_SIZE, log_settings
 from rdd.controllers.app import k3s_versions_table
 from rdd.controllers.app.app import explicit, scripts
 from rdd.controllers.app.app import network as net
@@ -64,6 +65,7 @@ _HOSTS = {
     "host.rancher-desktop.internal": "host.lima.internal",
     "lima-rancher-desktop": "lima-0",
 }
+_LATER = ("engine_dir", "log_max_size", "log_max_files", "disk")
 _HEADER = re.compile(r"# rdd: spec ([0-9a-f]{16}), text ([0-9a-f]{16})\n")
 
 Difference = Literal["none", "spec", "edited", "upgrade"]
@@ -83,6 +85,11 @@ class DesiredMachine:
     network: Network = DEFAULT_NETWORK
     engine_dir: str = ""
     """The programs of the engine; empty for those of this host."""
+    log_max_size: str = ""
+    """The bound of the log of each container; empty, like 0, means the default."""
+    log_max_files: int = 0
+    disk: int = 0
+    """In bytes; 0 means the default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +118,7 @@ def inputs_of(
 ) -> TemplateInputs:
     """Return the inputs of the template of an App."""
     spec = app.spec
-    given, kubernetes = spec.virtual_machine, spec.kubernetes
+    given, kubernetes, logs = spec.virtual_machine, spec.kubernetes, spec.container_engine.logs
     has_kubernetes = kubernetes.enabled and bool(app.status.kubernetes_port)
     is_machine = driver != "host"
     has_cpus = is_machine or explicit.is_explicit(app, "cpus")
@@ -126,6 +133,9 @@ def inputs_of(
             kubernetes=kubernetes.version if has_kubernetes else "",
             kubernetes_port=app.status.kubernetes_port if has_kubernetes else 0,
             network=net.network_of(spec),
+            log_max_size="" if logs.max_size == MAX_SIZE else logs.max_size,
+            log_max_files=0 if logs.max_files == MAX_FILES else logs.max_files,
+            disk=Quantity.parse(given.disk).value() if given.disk and is_machine else 0,
             engine_dir="" if is_machine else _engine_dir(spec.container_engine.version, instance),
         ),
         home=home,
@@ -149,8 +159,9 @@ def text_of(inputs: TemplateInputs) -> str:
 def spec_hash(inputs: TemplateInputs) -> str:
     """Return the hash of the inputs from the spec."""
     members = dataclasses.asdict(inputs.machine)
-    if not inputs.machine.engine_dir:  # templates of earlier versions do not have it
-        del members["engine_dir"]
+    for name in _LATER:  # templates of earlier versions do not have them
+        if not members[name]:
+            del members[name]
     return _hash(json.dumps(members, sort_keys=True))
 
 
@@ -187,6 +198,7 @@ def template_of(inputs: TemplateInputs) -> Template:
         images=IMAGES,
         cpus=machine.cpus,
         memory=Size(machine.memory),
+        disk=Size(machine.disk),
         mounts=tuple(_mounts(inputs)),
         containerd=Containerd(system=False, user=False),
         host_resolver=HostResolver(hosts=_HOSTS),
@@ -267,7 +279,11 @@ def _files(inputs: TemplateInputs) -> Iterator[Provision]:
         yield _file(scripts.PROXY, "".join(settings))
         for unit in scripts.PROXY_UNITS:
             yield _file(f"/etc/systemd/system/{unit}.d/rdd-proxy.conf", scripts.PROXY_DROP_IN)
-    if daemon := net.daemon_json(network):
+    has_own_logs = machine.log_max_size or machine.log_max_files
+    # The type host has the default itself, so that a changed default needs no new template.
+    has_logs = machine.engine == "moby" and (inputs.driver != "host" or has_own_logs)
+    logs = log_settings(machine.log_max_size, machine.log_max_files) if has_logs else {}
+    if daemon := net.daemon_json(network, logs):
         yield _file(scripts.DAEMON_JSON, daemon)
     for registry, text in net.hosts_toml(network).items():
         yield _file(f"{scripts.CERTS_D}/{registry}/hosts.toml", text)

@@ -57,7 +57,7 @@ from rdd.runtime import (
 _log = logging.getLogger(__name__)
 
 FIELD_MANAGER = "diagnostics-controller"
-_DISK_REASONS = ("DiskLow", "DiskFull")
+_DISK_REASONS = ("DiskLow", "DiskFull", "GuestDiskLow", "GuestDiskFull")
 
 _RUNNING_S = 14.0  # 15 s with the round itself
 _ROUNDS_PER_HOUR = round(3600 / _RUNNING_S)

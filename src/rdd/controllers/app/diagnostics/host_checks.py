@@ -103,11 +103,12 @@ def _events(path: Path) -> list[dict[str, Any]]:
 
 
 def disk(facts: Facts) -> Finding:
-    """Check the free disk space."""
+    """Check the free disk space of this host and of the guest."""
     free, path = _least_free(facts)
     if free >= 5 * _GIB:
         # Not the amount: it changes all the time, and each change would be a write.
-        return healthy("Enough", "There is enough free disk space.", str(path))
+        enough = healthy("Enough", "There is enough free disk space.", str(path))
+        return _guest_disk(facts) or enough
     evidence = f"{path}: {free / _GIB:.1f} GiB free"
     from rdd.host.trash import Trash
 
@@ -123,6 +124,30 @@ def disk(facts: Facts) -> Finding:
         else facts.rdd("disk prune --all")
         if can_prune
         else largest_directories(path),
+    )
+
+
+def _guest_disk(facts: Facts) -> Finding | None:
+    """Return the finding for a guest whose disk is short of space.
+
+    From the events of its agent, because a request to it would wake it up in every round.
+    """
+    from rdd.vm.disk_report import FULL, DiskReport
+
+    if not facts.is_running:
+        return None
+    statuses = [status for status in _events(facts.machine.ha_stdout) if "disk" in status]
+    report = DiskReport.from_data(statuses[-1]["disk"]) if statuses else None
+    if report is None or not report.pressure:
+        return None
+    what = "full" if report.pressure == FULL else "almost full"
+    return unhealthy(
+        report.pressure,
+        f"The disk of the virtual machine is {what}.",
+        report.space,
+        next_step=facts.rdd("disk prune --all")
+        if facts.engine == "moby"
+        else facts.rdd("shell df -h"),
     )
 
 

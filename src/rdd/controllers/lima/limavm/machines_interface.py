@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
-from rdd.vm.drivers.protocol import Storage
+from rdd.vm.drivers.storage_protocol import Storage
 from rdd.vm.idle.settings import IdleSettings
 from rdd.vm.instance_dir import InstanceStatus, LimaHome
 from rdd.vm.lifecycle.observation import Observation
@@ -62,6 +62,12 @@ class VmEnvironment(Protocol):
 
     async def describe_storage(self, name: str) -> dict[str, Any]:
         """Return size and snapshots of a disk. Raises HostError."""
+
+    async def grow(self, name: str) -> None:
+        """Grow the disk of a running guest to the size in its template.
+
+        Raises HostError if that takes a restart.
+        """
 
     async def trim(self, name: str) -> str:
         """Trim the disk of a running guest. Raises Busy, HostError."""

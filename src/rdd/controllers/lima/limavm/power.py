@@ -28,7 +28,7 @@ from rdd.controllers.lima.limavm.machines_interface import GRACE_S, STABLE_S, Vm
 from rdd.controllers.lima.limavm.operations import Operations
 from rdd.controllers.lima.limavm.reconcile_pass import ReconcilePass
 from rdd.controllers.lima.limavm.start_check import StartCheck
-from rdd.controllers.lima.limavm.templates import wanted_text
+from rdd.controllers.lima.limavm.templates import is_only_larger, wanted_text
 from rdd.host.errors import FailureReason, HostError
 from rdd.runtime import Condition, Context, Result
 from rdd.vm.errors import StartFailed
@@ -39,7 +39,7 @@ from rdd.vm.problem import ADDRESS_IN_USE, AGENT_HUNG, ENGINE_HUNG, GUEST_HUNG
 from rdd.vm.template import TemplateError, parse
 
 _UP = (Phase.STARTING, Phase.RUNNING)
-_OPTIONAL = {reasons.DEGRADED, reasons.PAUSED, reasons.CLOCK, reasons.MEMORY}
+_OPTIONAL = {reasons.DEGRADED, *reasons.OF_RUNNING}
 _AGENT_STOPPED = "the host agent does not respond: its process is stopped"
 _NOT_ALLOWED_RETRY_S = 30.0
 _ALIVE = (InstanceStatus.RUNNING, InstanceStatus.BROKEN)
@@ -107,6 +107,8 @@ class PowerControl:
                     # Before the file is written: a crash in between must not lose the restart.
                     await vm_pass.write_status(members={"restartNeeded": True})
                 self._machines.write_template(vm_pass.name, text)
+                if not was_needed and vm_pass.vm.status.restart_needed:
+                    await self._apply_live(vm_pass, present, text)
         except (TemplateError, HostError) as error:
             vm_pass.problem = f"the template is not applied: {error}"
             vm_pass.status.warn(vm_pass.vm, "TemplateNotApplied", str(error))
@@ -116,6 +118,17 @@ class PowerControl:
         status, version = vm_pass.vm.status, vm_pass.desired[0]
         if not status.restart_needed and status.observed_template_resource_version != version:
             await vm_pass.write_status(members={"observedTemplateResourceVersion": version})
+
+    async def _apply_live(self, vm_pass: ReconcilePass, present: str | None, text: str) -> None:
+        """Apply a template that only has a larger disk; a machine without that ability restarts."""
+        if not is_only_larger(present, text):
+            return
+        try:
+            await self._machines.grow(vm_pass.name)
+        except HostError as error:
+            vm_pass.status.warn(vm_pass.vm, "RestartForDisk", f"the machine restarts: {error}")
+            return
+        await vm_pass.write_status(members={"restartNeeded": None})
 
     async def _apply_idle(self, vm_pass: ReconcilePass) -> None:
         """Pass the settings of idle detection to the host agent; no restart is needed."""
@@ -206,6 +219,7 @@ class PowerControl:
                     conditions.append(reasons.clock(seen.clock))
                 if seen.memory is not None:
                     conditions.append(reasons.memory(seen.memory))
+                conditions += reasons.disk(seen.disk)
                 await vm_pass.write_status(
                     reasons.STARTED,
                     *conditions,

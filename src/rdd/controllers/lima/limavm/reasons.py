@@ -8,7 +8,9 @@ here; docs/limavm.md lists them.
 from collections.abc import Sequence
 from typing import Final
 
+from rdd.api import names
 from rdd.api.types import Object
+from rdd.base.sizes import binary
 from rdd.kinds.limavm import LimaVM
 from rdd.runtime.conditions import (
     FORWARDED,
@@ -19,12 +21,16 @@ from rdd.runtime.conditions import (
     find_condition,
 )
 from rdd.vm.clock_report import ClockReport, offset_text
+from rdd.vm.disk_report import FULL, LOW, DiskReport
 from rdd.vm.idle.report import IdleReport
 from rdd.vm.memory_report import MemoryReport
 from rdd.vm.problem import AGENT_HUNG, ENGINE_HUNG, GUEST_HUNG
 
 CREATED, RUNNING, DEGRADED, PAUSED = "Created", "Running", "Degraded", "Paused"
 CLOCK, MEMORY = "ClockSynchronized", "MemoryReclaimed"
+DISK_PRESSURE, TRIMMED = names.DISK_PRESSURE, "DiskTrimmed"
+OF_RUNNING = frozenset((PAUSED, CLOCK, MEMORY, DISK_PRESSURE, TRIMMED))
+"""The conditions that a machine has only while it runs."""
 
 REASONS: Final = ReasonTable(
     Reason(CREATED, "Unknown", "Pending", "Reconciliation in progress",
@@ -72,6 +78,13 @@ REASONS: Final = ReasonTable(
     Reason(MEMORY, "True", "Balloon", "memory that the guest does not need is given back"),
     Reason(MEMORY, "False", "NoBalloon", FORWARDED,
            "the guest has no balloon driver: this host keeps what the guest ever touched"),
+    Reason(DISK_PRESSURE, "True", LOW, FORWARDED,
+           "less than a tenth, or 5 GiB, of a file system of the guest is free"),
+    Reason(DISK_PRESSURE, "True", FULL, FORWARDED, "less than a fiftieth, or 1 GiB, is free"),
+    Reason(TRIMMED, "True", "Trimmed", FORWARDED,
+           "the guest gave back what was deleted in it; the message has when and how much"),
+    Reason(TRIMMED, "False", "TrimFailed", FORWARDED,
+           "what is deleted in the guest keeps its space on this computer, with the reason"),
 )  # fmt: skip
 
 PENDING = REASONS.condition(CREATED, "Pending")
@@ -152,6 +165,21 @@ def clock(report: ClockReport) -> Condition:
     if report.set_at:
         message += f"; it was {offset_text(report.was_ahead_s)} and was set at {report.set_at}"
     return REASONS.condition(CLOCK, "Synchronized", message)
+
+
+def disk(report: DiskReport | None) -> list[Condition]:
+    """Return the conditions for the disk of a guest."""
+    if report is None:
+        return []
+    found = []
+    if report.pressure:
+        found.append(REASONS.condition(DISK_PRESSURE, report.pressure, report.space))
+    if report.problem:
+        found.append(REASONS.condition(TRIMMED, "TrimFailed", report.problem))
+    elif report.trimmed_at:
+        returned = f"{binary(report.returned_bytes)} were given back at {report.trimmed_at}"
+        found.append(REASONS.condition(TRIMMED, "Trimmed", returned))
+    return found
 
 
 def condition_of(vm: LimaVM, type_: str) -> Object | None:

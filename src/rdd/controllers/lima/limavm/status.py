@@ -6,11 +6,9 @@ from typing import Any
 
 from rdd.api.types import Object
 from rdd.controllers.lima.limavm.reasons import (
-    CLOCK,
     CREATED,
     DEGRADED,
-    MEMORY,
-    PAUSED,
+    OF_RUNNING,
     RUNNING,
     STARTED,
 )
@@ -43,8 +41,7 @@ class LimaVMStatusWriter:
     ) -> LimaVM:
         """Set conditions, remove those of the types `remove`, and return the LimaVM.
 
-        Conditions about a running machine (Paused, ClockSynchronized, MemoryReclaimed) are also
-        removed when it does not run.
+        Conditions about a running machine (`OF_RUNNING`) are also removed when it does not run.
 
         `observes` sets the observed generation to that of `vm`. `counts_start` increments the
         restart count in the write that changes the machine to Started. `failure` is the
@@ -70,7 +67,7 @@ class LimaVMStatusWriter:
 
         removed = set(remove)
         if any(found.type == RUNNING and found.status != "True" for found in conditions):
-            removed |= {PAUSED, CLOCK, MEMORY}
+            removed |= OF_RUNNING
         written = await self._writer.write(
             vm.raw, *conditions, remove=sorted(removed), members=derive
         )

@@ -107,6 +107,16 @@ def wanted_text(vm: LimaVM, copy: Object) -> str:
     return with_params((copy.get("data") or {}).get(TEMPLATE_KEY) or "", vm.spec.params)
 
 
+def is_only_larger(present: str | None, wanted: str) -> bool:
+    """Return whether two templates differ by a larger disk only, which needs no restart."""
+    try:
+        old, new = lima.parse(present or ""), lima.parse(wanted)
+    except lima.TemplateError:
+        return False
+    size = new.disk or lima.DEFAULT_DISK
+    return dataclasses.replace(old, disk=new.disk) == new and size > (old.disk or lima.DEFAULT_DISK)
+
+
 class TemplateCopies:
     """The template copies of LimaVMs."""
 

@@ -16,15 +16,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rdd.base.container_logs import log_settings
 from rdd.host.errors import HostError
 from rdd.vm.drivers.host.paths import MachinePaths
 from rdd.vm.template.model import Template
 
-LOG_LIMITS: Mapping[str, Any] = {
-    "log-driver": "json-file",
-    "log-opts": {"max-size": "20m", "max-file": "5"},
-}
-"""The bound of the log of each container; dockerd has none by default."""
+LOG_LIMITS: Mapping[str, Any] = log_settings()
+"""The bound of the log of each container, unless the template has one."""
 DAEMON_JSON = "/etc/docker/daemon.json"
 REGISTRIES = "/etc/rancher/k3s/registries.yaml"
 

@@ -21,7 +21,7 @@ from rdd.vm.template.model import Template
 
 if TYPE_CHECKING:
     from rdd.fetch.network import Network
-    from rdd.vm.drivers.protocol import Storage
+    from rdd.vm.drivers.storage_protocol import Storage
 
 __all__ = ["PROVIDER"]
 

@@ -34,6 +34,9 @@ from rdd.vm.drivers.qemu import arguments, disks, files, mounts, ssh_port, suspe
 from rdd.vm.drivers.qemu import listeners as listening
 from rdd.vm.drivers.qemu.accelerator import CACHE_FILE, choose, cpu_model
 from rdd.vm.drivers.qemu.clock import GuestClock
+from rdd.vm.drivers.qemu.disk import growth
+from rdd.vm.drivers.qemu.disk.guest_disk import GuestDisk
+from rdd.vm.drivers.qemu.disk.host_space import HostSpace
 from rdd.vm.drivers.qemu.guest_connection import GuestConnection
 from rdd.vm.drivers.qemu.idle import GuestIdle
 from rdd.vm.drivers.qemu.idle_suspension import IdleSuspension
@@ -42,7 +45,9 @@ from rdd.vm.drivers.qemu.programs import system_program, version
 from rdd.vm.drivers.qemu.qmp import Qmp, QmpError, QmpEvent
 from rdd.vm.drivers.qemu.relayed_forwards import RelayedForwards
 from rdd.vm.drivers.qemu.requirements import GuestRequirements
+from rdd.vm.drivers.qemu.sharing.mount_events import MountEvents
 from rdd.vm.drivers.qemu.teardown import cleanup
+from rdd.vm.drivers.qemu.unsupported import unsupported_fields
 from rdd.vm.problem import GUEST_HUNG
 from rdd.vm.process_files import live_process, write_pid_file
 
@@ -55,7 +60,7 @@ _QUIT_S = 3.0  # for the emulator to flush its caches
 
 
 class QemuDriver:
-    """Implements `Driver` and `Suspendable`."""
+    """Implements `Driver`, `Suspendable` and `GrowsDisk`."""
 
     name = files.NAME
 
@@ -90,6 +95,8 @@ class QemuDriver:
             warn=context.warn,
         )
         self._clock = GuestClock(self._connection, context)
+        self._disk = GuestDisk(self._connection, context)
+        self._mount_events = MountEvents(self._connection, context)
         self._forwards = RelayedForwards(context, self._connection)
         self._suspension = IdleSuspension(context, self, self._connection)
         self.pausing = GuestIdle(context, self._connection, self._forwards, self._suspension)
@@ -97,6 +104,12 @@ class QemuDriver:
             qmp=lambda: self._qmp,
             pid=lambda: self._process.pid if self._process is not None else 0,
             report=context.memory,
+            warn=context.warn,
+        )
+        self._host_space = HostSpace(
+            self._path,
+            qmp=lambda: self._qmp,
+            continued=self._record_sign_of_life,
             warn=context.warn,
         )
         self._sshfs = mounts.SshfsMounts(
@@ -120,7 +133,8 @@ class QemuDriver:
     async def start(self) -> None:
         """Start the emulator; resume saved memory if there is any."""
         await cleanup(self._directory)
-        self._warn_about_unsupported_fields()
+        for name in unsupported_fields(self._template):
+            self._context.warn(f"{name} is ignored by the qemu driver")
         if not (self._path / files.DISK).exists():
             raise HostError(f'"{self._path / files.DISK}" is missing; delete the machine')
         await ssh.ensure_key(self._path.parent)
@@ -136,17 +150,6 @@ class QemuDriver:
         except BaseException:
             await asyncio.shield(self.stop(grace_s=0))
             raise
-
-    def _warn_about_unsupported_fields(self) -> None:
-        template = self._template
-        for name, is_set in (
-            ("audio.device", template.audio.device not in ("", "none", "default")),
-            ("video.display", template.video.display not in ("", "none")),
-            ("mountInotify", template.mount_inotify),
-            ("nestedVirtualization", template.nested_virtualization),
-        ):
-            if is_set:
-                self._context.warn(f"{name} is ignored by the qemu driver")
 
     async def _options(self) -> tuple[arguments.EmulatorOptions, suspension.MachineKind]:
         environment = self._context.environment
@@ -273,6 +276,7 @@ class QemuDriver:
     def _on_event(self, event: QmpEvent) -> None:
         if event["event"] == "SHUTDOWN":
             self._shutdown = event
+        self._host_space.on_event(event)
 
     async def adopt(self) -> bool:
         process = live_process(
@@ -285,6 +289,7 @@ class QemuDriver:
         self._state = previous
         self._qmp = await self._connect(_CONNECT_S)
         await suspension.forget(self._qmp, self._path)
+        self._host_space.check()
         await self.pausing.resume()  # a stopped ssh cannot be adopted
         await self._connection.adopt(previous.forwards)
         self._memory.start()
@@ -321,7 +326,7 @@ class QemuDriver:
 
     async def stop(self, *, grace_s: float) -> None:
         process = self._process
-        self._clock.close()
+        self._close_parts()
         await self._memory.stop()
         await self._connection.stop_reconnecting()  # the loss of the connection is expected now
         if process is not None and is_alive(process) and grace_s > 0:
@@ -379,8 +384,19 @@ class QemuDriver:
             "or no mounts"
         )
 
+    async def grow_disk(self, size_bytes: int) -> None:
+        """Grow the disk of the running guest. Raises HostError."""
+        if self._qmp is None:
+            raise HostError("the machine does not run")
+        await growth.grow(self._qmp, self._connection, size_bytes)
+
+    def _close_parts(self) -> None:
+        for part in (self._clock, self._disk, self._mount_events, self._host_space):
+            part.close()
+
     async def detach(self) -> None:
         """Leave emulator and connection running for another agent."""
+        self._close_parts()
         await self._memory.stop()
         await self._forwards.close()
         self._suspension.detach()
@@ -416,6 +432,8 @@ class QemuDriver:
         watching = listening.watch(
             command,
             on_clock=self._clock.compare,
+            on_disk=self._disk.measured,
+            on_mounted=self._mount_events.mounted,
             on_line=self._record_sign_of_life,
             reachable=self._suspension.wait_over,
         )

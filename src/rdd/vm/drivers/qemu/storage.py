@@ -15,23 +15,19 @@ from rdd.fetch.checkout import link_or_copy
 from rdd.host.commands import run_blocking
 from rdd.host.errors import HostError
 from rdd.host.files import remove
-from rdd.vm.drivers.protocol import ShellRequest, StorageInfo
+from rdd.vm.drivers.protocol import ShellRequest
 from rdd.vm.drivers.qemu import disks, files
+from rdd.vm.drivers.qemu.disk.guest_disk import TRIM, TRIM_S
 from rdd.vm.drivers.qemu.disks import SnapshotError
 from rdd.vm.drivers.qemu.programs import run
 from rdd.vm.drivers.qemu.shell import shell_command
+from rdd.vm.drivers.storage_protocol import StorageInfo
 from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.template.model import Template
 
 _NAME = re.compile(r"(?![0-9]+$)[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 NAME_RULE = 'letters, digits, ".", "_" and "-", at most 63, and not digits alone'
 _SHARED = (files.IMAGE, files.KERNEL, files.INITRD)
-_TRIM_S = 300
-# busybox has no `fstrim --all`.
-_TRIM = (
-    "awk '$1 ~ /^.dev/ && $3 ~ /^(ext[34]|xfs|btrfs|f2fs)$/ && !seen[$1]++ { print $2 }' "
-    '/proc/mounts | while read -r point; do fstrim -v "$point"; done'
-)
 
 
 class QemuStorage:
@@ -82,9 +78,9 @@ class QemuStorage:
         await disks.discard_memory(copy)
 
     async def trim(self, template: Template, environment: Mapping[str, str]) -> str:
-        request = ShellRequest(command=("sudo", "-n", "sh", "-c", _TRIM), environment=environment)
+        request = ShellRequest(command=("sudo", "-n", "sh", "-c", TRIM), environment=environment)
         command = shell_command(self._directory, template, request)
-        return (await run(*command.argv, timeout_s=_TRIM_S)).strip()
+        return (await run(*command.argv, timeout_s=TRIM_S)).strip()
 
 
 def _copy(source: Path, target: Path) -> None:

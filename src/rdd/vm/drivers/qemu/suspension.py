@@ -20,6 +20,7 @@ from pathlib import Path
 from rdd.host.errors import HostError
 from rdd.host.files import read_text, remove, write_atomically
 from rdd.vm.drivers.qemu import disks, files
+from rdd.vm.drivers.qemu.disk.growth import node_of
 from rdd.vm.drivers.qemu.qmp import Qmp, QmpError
 
 SAVE_S = 120.0
@@ -111,7 +112,7 @@ async def usable(
 
 async def save(qmp: Qmp, directory: Path, suspended: Suspended) -> None:
     """Stop the CPUs and save the memory in the disk. Raises HostError; the guest then runs on."""
-    node = await _node(qmp, "disk0")
+    node = await node_of(qmp)
     await qmp.execute("stop")
     try:
         await _delete(qmp, node)
@@ -130,7 +131,7 @@ async def save(qmp: Qmp, directory: Path, suspended: Suspended) -> None:
 async def forget(qmp: Qmp, directory: Path) -> None:
     """Delete the saved memory of a guest that runs. Raises HostError."""
     clear(directory / files.SUSPENDED)
-    await _delete(qmp, await _node(qmp, "disk0"))
+    await _delete(qmp, await node_of(qmp))
 
 
 async def _delete(qmp: Qmp, node: str) -> None:
@@ -138,11 +139,3 @@ async def _delete(qmp: Qmp, node: str) -> None:
     with suppress(QmpError):
         job = {"tag": disks.SUSPEND_TAG, "devices": [node]}
         await qmp.run_job("snapshot-delete", job, timeout_s=SAVE_S)
-
-
-async def _node(qmp: Qmp, drive: str) -> str:
-    """Return the name of the block node of a drive."""
-    for device in await qmp.execute("query-block"):
-        if device["device"] == drive:
-            return str(device["inserted"]["node-name"])
-    raise HostError(f"the machine has no drive {drive}")

@@ -36,6 +36,7 @@ PID_FILE = "rdd.pid"  # decimal process id of the daemon
 OLD_LOCK_FILE = "rdd.lock"  # locked by daemons up to version 0.1
 DASHBOARD_PAGE = "dashboard.html"  # leads the browser to the last login link
 RECORD_FILE = "daemon.json"  # record of the daemon: identity, state, version
+CRASH_FILE = "crash.txt"  # why the last daemon ended, if it crashed
 DATABASE_DIR = "db"
 DATABASE_FILE = "state.db"  # SQLite, with -wal and -shm beside it
 TLS_DIR = "tls"  # certificates, private keys and tokens
@@ -255,6 +256,10 @@ class Instance:
     def old_lock_file(self) -> Path:
         """Return the file that daemons up to version 0.1 lock."""
         return self.dir / OLD_LOCK_FILE
+
+    @property
+    def crash_file(self) -> Path:
+        return self.dir / CRASH_FILE
 
     @property
     def record_file(self) -> Path:

@@ -236,8 +236,8 @@ def _integer(text: str) -> int | None:
         return None
     try:
         return int(text)
-    except ValueError:
-        raise JsonPathError(f"array index {text} is not a number") from None
+    except ValueError:  # also with more digits than Python converts
+        raise JsonPathError(f"array index {text[:100]} is not a number") from None
 
 
 def _constant(value: Any) -> Step:

@@ -29,7 +29,10 @@ _NANO = -9
 _MAX_DIGITS = 18  # factors of ten that surely fit into an int64
 _MAX_LENGTH = 1000  # digits; far beyond any resource, and arithmetic still takes microseconds
 
-_split = re.compile(r"([+-]?)(0*)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)").fullmatch
+# Possessive: digits that three parts could share would be tried in every combination.
+_split = re.compile(
+    r"([+-]?)(0*+)([0-9]*+)(?:\.([0-9]*+))?([eEinumkKMGTP]*+[-+]?[0-9]*+)"
+).fullmatch
 
 _DECIMAL = {
     "n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18,

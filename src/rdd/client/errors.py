@@ -50,7 +50,7 @@ def error_of_reply(code: int, body: bytes, *, retry_after: str = "") -> errors.A
         )
         status = {"message": text or f"HTTP {code}", "reason": _REASONS.get(code, "")}
     error = errors.from_status({"code": code, **status})
-    if not error.retry_after_s and retry_after.isdecimal():
+    if not error.retry_after_s and retry_after.isdecimal() and len(retry_after) < 10:
         error.retry_after_s = int(retry_after)
     return error
 

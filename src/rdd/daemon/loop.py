@@ -39,7 +39,9 @@ def handle_exception(
 ) -> None:
     """End the process for want of memory; log every other exception of a callback."""
     if isinstance(context.get("exception"), MemoryError):
-        log.error("out of memory (%s): exiting", context.get("message"))
-        leave(1)
+        try:
+            log.error("out of memory (%s): exiting", context.get("message"))
+        finally:  # the line may need the memory that there is not
+            leave(1)
         return
     loop.default_exception_handler(context)

@@ -20,7 +20,7 @@ from typing import Any
 from rdd.daemon import directory_guard, loop
 from rdd.daemon.control_plane import ControlPlane
 from rdd.daemon.options import ServeOptions
-from rdd.daemon.service import arguments, instance_lock, record
+from rdd.daemon.service import arguments, crash, instance_lock, record
 from rdd.daemon.service.errors import ServiceError
 from rdd.daemon.service.lifecycle import complete_restore
 from rdd.daemon.service.record import DaemonRecord, State
@@ -61,6 +61,7 @@ def serve(instance: Instance, options: ServeOptions, launch: LaunchContext) -> N
     """Run the daemon of an instance until it stops. Raises ServiceError or HostError."""
     make_private_dir(instance.dir)
     with _lock(instance, launch.lock_descriptor):
+        crash.note(instance)  # before its log is rotated
         launch.open_logs()
         complete_restore(instance)
         arguments.create(instance)
@@ -72,11 +73,15 @@ def serve(instance: Instance, options: ServeOptions, launch: LaunchContext) -> N
             start_time=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             supervised=supervised,
             environment=record.environment(launch.variables),
+            oom_kills=crash.oom_kills(),
         )
+        if crashed := crash.last(instance):
+            log.warning("%s", crashed)
         try:
             record.write_pid(instance, daemon.process.pid)
             record.write(instance, daemon)
             _run(_Daemon(instance, options, launch, daemon))
+            crash.forget(instance)
         finally:
             try:
                 record.clear(instance)

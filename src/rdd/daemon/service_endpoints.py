@@ -21,7 +21,7 @@ from rdd.apiserver.http.request import AnyResponse, Request, ResponseWriter, Str
 from rdd.apiserver.routes import Routes
 from rdd.client import Client
 from rdd.host.errors import HostError
-from rdd.host.log_files import find_log, list_logs, read_log
+from rdd.host.log_files import find_log, is_tail, list_logs, read_log
 from rdd.http.responses import TEXT
 from rdd.instance import Instance
 from rdd.kinds.urlmonitor import URLMonitor
@@ -69,9 +69,9 @@ class ServiceEndpoints:
         tail, follow = request.first("tail"), _BOOLEANS.get(request.first("follow"))
         if follow is None:
             raise BadRequest("follow: true or false is required")
-        if tail not in ("", "all") and not tail.isdecimal():
+        if not is_tail(tail):
             raise BadRequest("tail: a number of lines or all is required")
-        lines = int(tail) if tail.isdecimal() else None
+        lines = int(tail) if tail.isdigit() else None
 
         async def produce(writer: ResponseWriter) -> None:
             await _until_closed(writer, _copy(path, lines, follow, writer))

@@ -23,6 +23,7 @@ from rdd.http.exchange import parse_query
 log = logging.getLogger("rdd.dashboard")
 
 SYNC_BYTES = 256 * 1024
+_MAX_DIGITS = 20
 _FOREVER_S = 10 * 365 * 24 * 3600
 _RESERVED = (
     "watch", "resourceVersion", "resourceVersionMatch", "sendInitialEvents",
@@ -89,7 +90,7 @@ async def _check_version(
     A page may have been connected to a store that was replaced by a backup; it would wait for
     changes that it takes for old ones.
     """
-    if not version.isdecimal():
+    if not (version.isascii() and version.isdigit()) or len(version) > _MAX_DIGITS:
         raise errors.BadRequest("resourceVersion: a number is required")
     query = {**options, "watch": ["false"], "limit": ["1"]}
     answer = await api.handle(Request("GET", path, query=query, headers={}, user=user))

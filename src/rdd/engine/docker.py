@@ -430,7 +430,11 @@ def quoted_name(text: str, safe: str = "") -> str:
 
 def _version(text: str) -> tuple[int, int] | None:
     major, _, minor = text.partition(".")
-    return (int(major), int(minor)) if major.isdigit() and minor.isdigit() else None
+    return (int(major), int(minor)) if _is_short(major) and _is_short(minor) else None
+
+
+def _is_short(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 10
 
 
 def _filters(filters: Mapping[str, Sequence[str]] | None) -> str:

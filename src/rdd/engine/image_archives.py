@@ -11,7 +11,7 @@ import json
 import tarfile
 from collections.abc import AsyncIterator, Collection
 from pathlib import Path
-from typing import IO, Any, Final, cast
+from typing import Any, Final
 
 from rdd.engine.docker import Docker
 from rdd.engine.errors import EngineError
@@ -19,6 +19,7 @@ from rdd.fetch.expansion import opened
 from rdd.fetch.tar_members import members_of
 from rdd.host.errors import HostError
 from rdd.host.files import read_text, write_atomically
+from rdd.host.tar_reading import members, open_tar, read_member, tar_errors
 
 _CHUNK_BYTES: Final = 1 << 20
 _MANIFEST: Final = "manifest.json"
@@ -69,23 +70,19 @@ def _names(archive: Path) -> set[str]:
 
 def _read_names(archive: Path) -> set[str]:
     try:
-        with opened(archive) as stream, tarfile.open(fileobj=cast(Any, stream), mode="r|") as tar:
-            for member in members_of(tar):
+        with tar_errors(), opened(archive) as stream, open_tar(stream, "r|") as tar:
+            for member in members(tar):
                 if member.name != _MANIFEST or not member.isreg():
                     continue
-                if member.size > _MANIFEST_BYTES:
-                    break
-                content = cast(IO[bytes], tar.extractfile(member))
-                found = {
-                    str(name)
-                    for one in json.loads(content.read())
-                    for name in one["RepoTags"] or ()
-                }
+                content = read_member(tar, member, _MANIFEST_BYTES)
+                found = {str(name) for one in json.loads(content) for name in one["RepoTags"] or ()}
                 while stream.read(_CHUNK_BYTES):  # a decompressor must not be cut off
                     pass
                 return found
-    except (tarfile.TarError, ValueError, KeyError, TypeError, EOFError) as error:
+    except tarfile.TarError as error:
         raise HostError(f'"{archive}" is not an archive of images, or damaged: {error}') from error
+    except OSError as error:
+        raise HostError.from_os(f'read the archive of images "{archive}"', error) from error
     raise HostError(f'"{archive}" is not an archive of images: it has no {_MANIFEST}')
 
 

@@ -6,6 +6,7 @@ content of files is skipped without being kept. Long and non-ASCII names are in 
 headers (pax, GNU), which apply to the entry that follows.
 """
 
+import math
 import tarfile
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from rdd.engine.errors import EngineProtocolError
 
 BLOCK = 512
 _MAX_EXTENSION = 1024 * 1024
+_LENGTH_DIGITS = 9
+_MOST = 1 << 60
 
 
 class MalformedTar(EngineProtocolError):
@@ -56,11 +59,13 @@ class TarStream:
                 info = tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
             except tarfile.HeaderError as error:
                 raise MalformedTar(f"the stream is no tar: {error}") from None
+            if info.size < 0:
+                raise MalformedTar("a negative size")
             self._left = -(-info.size // BLOCK) * BLOCK
             if info.type in (tarfile.XHDTYPE, tarfile.XGLTYPE, b"L", b"K"):
                 extension |= _extension(info, await self._extension_data(info))
                 continue
-            size = int(extension.get("size", info.size))
+            size = _size(extension.get("size", info.size))
             if not info.isreg():
                 size = 0
             else:
@@ -70,7 +75,7 @@ class TarStream:
                 _type(info),
                 size,
                 info.mode,
-                float(extension.get("mtime", info.mtime)),
+                _time(extension.get("mtime", info.mtime)),
                 extension.get("linkpath", info.linkname),
             )
 
@@ -135,12 +140,34 @@ def _extension(info: tarfile.TarInfo, data: bytes) -> dict[str, str]:
         text = data.rstrip(b"\0").decode("utf-8", "surrogateescape")
         return {"path" if info.type == b"L" else "linkpath": text}
     found = {}
-    while data:
-        length = data.partition(b" ")[0]
-        if not length.isdigit() or not 0 < int(length) <= len(data):
+    start = 0
+    while start < len(data):
+        length = data[start : start + _LENGTH_DIGITS].partition(b" ")[0]
+        if not length.isdigit() or not 0 < int(length) <= len(data) - start:
             raise MalformedTar("malformed extended header")
-        record = data[: int(length)][len(length) + 1 :].rstrip(b"\n")
+        end = start + int(length)
+        record = data[start + len(length) + 1 : end].rstrip(b"\n")
         name, _, value = record.partition(b"=")
         found[name.decode("utf-8", "replace")] = value.decode("utf-8", "surrogateescape")
-        data = data[int(length) :]
+        start = end
     return found
+
+
+def _size(value: str | int) -> int:
+    try:
+        size = int(value)
+    except ValueError:
+        size = -1
+    if not 0 <= size < _MOST:
+        raise MalformedTar("malformed size")
+    return size
+
+
+def _time(value: str | float) -> float:
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = math.nan
+    if not math.isfinite(seconds):
+        raise MalformedTar("malformed time")
+    return seconds

@@ -37,6 +37,7 @@ _FIRST_RETRY_S, _LONGEST_RETRY_S = 0.5, 4.0
 _PIECE_BYTES = 1 << 20  # written and hashed at once
 _PIECE_S = 0.5  # a slow server's data is written after this time
 _MIB = 1 << 20
+_RESERVE_BYTES = 1 << 30
 
 
 @dataclass(slots=True)
@@ -191,6 +192,8 @@ class Download:
                 if size < _PIECE_BYTES and clock() - last_s < _PIECE_S:
                     continue
                 last_s = clock()
+                if not total_bytes:
+                    self._check_reserve()
                 if writing is not None:
                     await writing
                     self._meter.update(sink.size, total_bytes)
@@ -209,6 +212,18 @@ class Download:
             raise FetchError(
                 f'failed to download "{self._url}": {needed_bytes // _MIB} MiB are needed in '
                 f'"{self._path.parent}", {free // _MIB} MiB are free',
+                FetchFailure.DISK_FULL,
+            )
+
+    def _check_reserve(self) -> None:
+        """End a download of unknown size, which may be endless, before the disk is full."""
+        disk = shutil.disk_usage(self._path.parent)
+        if disk.free < min(_RESERVE_BYTES, disk.total // 10):
+            self.discard()
+            raise FetchError(
+                f'failed to download "{self._url}": it does not say how large it is, and only '
+                f'{disk.free // _MIB} MiB are free in "{self._path.parent}"; what was received '
+                "was deleted",
                 FetchFailure.DISK_FULL,
             )
 

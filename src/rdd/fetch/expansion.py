@@ -9,6 +9,7 @@ so rdd needs no dependency for it.
 """
 
 import bz2
+import errno
 import gzip
 import lzma
 import os
@@ -38,6 +39,8 @@ _ZERO_BLOCK = bytes(64 << 10)  # holes consist of whole file system blocks
 
 def compression(path: Path) -> str:
     """Return xz, gzip, zstd or bzip2; empty for an uncompressed file. Raises OSError."""
+    if not path.is_file():  # a pipe would block
+        raise OSError(errno.EINVAL, "it is not a file", str(path))
     with path.open("rb") as file:
         head = file.read(6)
     return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), "")

@@ -5,9 +5,13 @@ One process at a time fetches a file: others wait for the lock beside its partia
 find it in the cache. A cancellation leaves only the partial download, for the next attempt.
 """
 
+import hashlib
 import os
 import shutil
+import stat
 import tempfile
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 from rdd.fetch.cache import Cache, LocationRecord, write_errors
@@ -15,14 +19,16 @@ from rdd.fetch.digests import Digest, find_checksum
 from rdd.fetch.download import Download
 from rdd.fetch.expansion import compression, expand
 from rdd.fetch.failures import FetchError, FetchFailure
-from rdd.fetch.locks import in_thread, locked
+from rdd.fetch.locks import Cancelled, in_thread, locked
 from rdd.fetch.network import DIRECT, Network
 from rdd.fetch.progress import Progress, Report
 from rdd.fetch.signatures import Signature
 from rdd.fetch.small import read_small
 from rdd.host.errors import FailureReason, HostError
+from rdd.host.files import open_new
 
 _CHECKSUM_BYTES = 1 << 20
+_PIECE_BYTES = 1 << 20
 
 
 async def fetch_expanded(
@@ -182,7 +188,7 @@ async def _local(
         actual = Digest.parse(recorded.digest)
     else:
         report(Progress(f"Reading {path}"))
-        actual = await in_thread(lambda cancelled: Digest.of(path, algorithm))
+        actual = await in_thread(lambda cancelled: _digest(path, algorithm, cancelled))
     if expected and actual != expected:
         raise FetchError(
             f'the digest of "{path}" is {actual}, expected {expected}',
@@ -193,7 +199,7 @@ async def _local(
     if not cache.find(actual):
         partial = cache.partial(f"{path} {actual} {os.getpid()}")
         try:
-            await in_thread(lambda cancelled: _copy(path, partial))
+            await in_thread(lambda cancelled: _copy(path, partial, cancelled))
             cache.add(partial, actual, location=str(path))
         finally:
             partial.unlink(missing_ok=True)
@@ -214,12 +220,39 @@ def _mark(path: Path) -> str:
         raise HostError(
             f'failed to read "{path}": {error.strerror}', reason=FailureReason.INVALID_SOURCE
         ) from error
+    if not stat.S_ISREG(status.st_mode):  # the content of a device or a pipe may not end
+        raise HostError(
+            f'failed to read "{path}": it is not a file', reason=FailureReason.INVALID_SOURCE
+        )
     return f"{status.st_dev}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
 
 
-def _copy(source: Path, target: Path) -> None:
-    with write_errors(target):
-        shutil.copyfile(source, target)
+def _digest(path: Path, algorithm: str, cancelled: threading.Event) -> Digest:
+    hashed = hashlib.new(algorithm)
+    for piece in _pieces(path, cancelled):
+        hashed.update(piece)
+    return Digest(algorithm, hashed.hexdigest())
+
+
+def _copy(source: Path, target: Path, cancelled: threading.Event) -> None:
+    needed, free = source.stat().st_size, shutil.disk_usage(target.parent).free
+    if needed > free:
+        raise FetchError(
+            f'failed to copy "{source}": {needed >> 20} MiB are needed in "{target.parent}", '
+            f"{free >> 20} MiB are free",
+            FetchFailure.DISK_FULL,
+        )
+    with write_errors(target), os.fdopen(open_new(target, 0o644), "wb") as output:
+        for piece in _pieces(source, cancelled):
+            output.write(piece)
+
+
+def _pieces(path: Path, cancelled: threading.Event) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE_BYTES):
+            if cancelled.is_set():
+                raise Cancelled
+            yield piece
 
 
 async def _expanded(digest: Digest, cache: Cache, report: Report) -> Path:

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any, Final, Literal, cast
+from typing import IO, Any, Final, Literal
 
 from rdd.fetch.cache import Cache, write_errors
 from rdd.fetch.digests import Digest
@@ -30,6 +30,7 @@ from rdd.fetch.tar_members import members_of
 from rdd.fetch.transport import archive_member, copy_into_cache, member_name
 from rdd.host.errors import FailureReason, HostError
 from rdd.host.files import open_new
+from rdd.host.tar_reading import next_member, open_tar, read_member
 
 FORMAT: Final = 1
 _MANIFEST, _SIGNATURE = "manifest.json", "manifest.sig"
@@ -197,14 +198,10 @@ def opened_package(path: Path) -> Iterator[Package]:
         if path.is_dir():
             yield Package(_Directory(path), path)
             return
-        if path.exists() and not path.is_file():  # a FIFO would block
-            raise _invalid(path, "it is neither a file nor a directory")
-        with path.open("rb") as file, tarfile.open(fileobj=file, mode="r:") as tar:
+        with open_tar(path) as tar:
             yield Package(_Archive(tar, path), path)
     except (tarfile.TarError, EOFError) as error:
         raise _invalid(path, str(error)) from error
-    except RecursionError:  # a chain of extended headers
-        raise _invalid(path, "its headers are nested") from None
     except OSError as error:
         raise HostError.from_os(f'read "{path}"', error) from error
 
@@ -217,19 +214,16 @@ class _Archive:
 
     def read(self, name: str, limit: int) -> bytes | None:
         """Return the next member if it has this name."""
-        member = self._next or self._tar.next()
+        member = self._next or next_member(self._tar)
         self._next = member
         if member is None or member.name != name or not member.isreg():
             return None
-        if member.size > limit:
-            raise _invalid(self._path, f"{name} is larger than {limit} bytes")
         self._next = None
-        return cast(IO[bytes], self._tar.extractfile(member)).read()
+        return read_member(self._tar, member, limit)
 
     def members(self, _: Sequence[str]) -> Iterator[tuple[str, Any]]:
-        waiting = [self._next] if self._next is not None else []
-        self._next = None
-        for member in chain(waiting, members_of(self._tar)):
+        while (member := self._next or next_member(self._tar)) is not None:
+            self._next = None
             if not member.isreg():
                 raise _invalid(self._path, f'"{member.name}" is not a file')
             yield member.name, lambda member=member: self._tar.extractfile(member)

@@ -21,6 +21,7 @@ from rdd.fetch.failures import FetchError, FetchFailure
 from rdd.fetch.tar_members import members_of
 from rdd.host.errors import HostError
 from rdd.host.files import open_new
+from rdd.host.tar_reading import members, next_member, open_tar, read_member
 
 _FORMAT = 1
 _MANIFEST = "manifest.json"
@@ -68,10 +69,10 @@ def import_entries(cache: Cache, source: Path) -> list[Digest]:
     """
     added: list[Digest] = []
     try:
-        with source.open("rb") as file, tarfile.open(fileobj=file, mode="r:") as tar:
+        with open_tar(source) as tar:
             locations = _read_manifest(tar, source)
             listed = {member_name(digest): digest for digest in locations}
-            for member in members_of(tar):
+            for member in members(tar):
                 if member.name not in listed or not member.isreg():
                     raise _damaged(source, f'"{member.name}" is not a file of its manifest')
                 digest = listed[member.name]
@@ -89,19 +90,16 @@ def import_entries(cache: Cache, source: Path) -> list[Digest]:
 
 
 def _read_manifest(tar: tarfile.TarFile, source: Path) -> dict[Digest, str]:
-    first = tar.next()
-    if first is None or first.name != _MANIFEST or not first.isreg():
+    first = next_member(tar)
+    if first is None or first.name != _MANIFEST:
         raise _damaged(source, f"it does not begin with {_MANIFEST}")
-    if first.size > _MANIFEST_BYTES:
-        raise _damaged(source, f"{_MANIFEST} is larger than {_MANIFEST_BYTES} bytes")
-    content = tar.extractfile(first)
-    assert content is not None  # a regular file
+    content = read_member(tar, first, _MANIFEST_BYTES)
     try:
-        manifest = json.loads(content.read())
+        manifest = json.loads(content)
         if manifest["format"] != _FORMAT:
             raise _damaged(source, f"its format is {manifest['format']}, supported is {_FORMAT}")
         return {Digest.parse(one["digest"]): str(one["location"]) for one in manifest["files"]}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise _damaged(source, f"{_MANIFEST} is not valid: {error}") from error
 
 

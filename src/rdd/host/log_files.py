@@ -17,6 +17,7 @@ from rdd.host.file_watcher import FileWatcher
 
 _SUFFIX = ".log"
 _CHUNK_BYTES = 64 * 1024
+_MAX_DIGITS = 9
 MAX_TAIL_BYTES = 8 * 1024 * 1024
 """Lines further from the end are not part of a tail."""
 
@@ -47,6 +48,11 @@ def find_log(directory: Path, name: str) -> Path | None:
         if candidate in known:
             return directory / candidate
     return None
+
+
+def is_tail(text: str) -> bool:
+    """Return whether a text is a number of lines, `all`, or empty, which is all, too."""
+    return text in ("", "all") or (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS)
 
 
 async def read_log(

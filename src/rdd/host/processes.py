@@ -53,6 +53,12 @@ def is_alive(process: Identity) -> bool:
     return identity(process.pid) == process
 
 
+def is_of_this_boot(process: Identity) -> bool:
+    """Return whether a process was started since the machine booted, where that is known."""
+    boot, _, ticks = process.started.rpartition(":")
+    return boot == _boot() or not ticks.isdecimal()
+
+
 def started_at(process: Identity) -> float | None:
     """Return when a process started, in seconds since the epoch; None where it is unknown.
 

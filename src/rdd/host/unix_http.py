@@ -23,6 +23,7 @@ MAX_HEAD_BYTES = 64 * 1024
 MAX_BODY_BYTES = 1 << 20
 _CHUNK_BYTES = 64 * 1024
 _SHOWN_BYTES = 200
+_LENGTH_DIGITS = 18
 _NO_HEADERS: Mapping[str, str] = {}
 _CLOSE = {"Connection": "close"}
 
@@ -110,7 +111,7 @@ class Response:
             self._is_chunked = True
         elif "content-length" in self.headers:
             length = self.headers["content-length"]
-            if not length.isdecimal():
+            if not (length.isascii() and length.isdigit()) or len(length) > _LENGTH_DIGITS:
                 raise MalformedResponse("not a content length", length.encode("latin-1"))
             self._remaining = int(length)
             self.is_complete = self._remaining == 0
@@ -120,7 +121,12 @@ class Response:
     def _parse(self, head: bytes) -> None:
         first, *rest = head[:-4].split(b"\r\n")
         parts = first.split(b" ", 2)
-        if len(parts) < 2 or not parts[0].startswith(b"HTTP/1.") or not parts[1].isdigit():
+        if (
+            len(parts) < 2
+            or not parts[0].startswith(b"HTTP/1.")
+            or not parts[1].isdigit()
+            or len(parts[1]) != 3
+        ):
             raise MalformedResponse("not an HTTP response", head)
         self.status = int(parts[1])
         self.reason = parts[2].decode("latin-1") if len(parts) > 2 else ""

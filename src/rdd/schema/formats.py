@@ -55,9 +55,9 @@ _BYTE = r"(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])"
 _RGB_COLOUR = _Pattern(rf"rgb\(\s*{_BYTE}\s*,\s*{_BYTE}\s*,\s*{_BYTE}\s*\)", re.ASCII)
 _TIME = _Pattern(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:.[0-9]+)?(?:z|[+-][0-9]{2}:[0-9]{2})")
 _DATE = _Pattern(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_GO_DURATION = _Pattern(r"[-+]?(?:0|(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+)")
-_WORD_DURATION = _Pattern(r"\s*(?:[0-9]+\s*[A-Za-zµ]+\s*)+", re.ASCII)
-_WORD_UNIT = re.compile(r"[0-9]+\s*([A-Za-zµ]+)", re.ASCII)
+_GO_DURATION = _Pattern(r"[-+]?(?:0|(?:(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:ns|us|µs|μs|ms|s|m|h))+)")
+_WORD_DURATION = _Pattern(r"\s*+(?:[0-9]++\s*+[A-Za-zµ]++\s*+)++", re.ASCII)
+_WORD_UNIT = re.compile(r"(?<![0-9])[0-9]++\s*+([A-Za-zµ]++)", re.ASCII)
 _SHORT_NAME = _Pattern(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LONG_NAME = _Pattern(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _SCHEME = _Pattern(r"[A-Za-z][A-Za-z0-9+.-]*")
@@ -65,12 +65,12 @@ _PORT = _Pattern(r"(?::[0-9]*)?")
 _HOST = _Pattern(r"[A-Za-z0-9._~!$&'()*+,;=:\[\]<>\"%\u0080-\U0010ffff-]*")
 _USER = _Pattern(r"[A-Za-z0-9._~:!$&'()*+,;=%@-]*")
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
-_ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\u0080-\U0010ffff-]+"
+_ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\u0080-\U0010ffff-]++"  # possessive: no second try
 _ADDRESS = _Pattern(
     rf'(?:{_ATOM}(?:\.{_ATOM})*|"(?:[^"\\\r\n]|\\.)*")@(?:{_ATOM}(?:\.{_ATOM})*|\[[^\[\]\\\s]*\])'
 )
 _NAMED_ADDRESS = _Pattern(
-    rf'\s*(?:(?:{_ATOM}|"(?:[^"\\\r\n]|\\.)*")[\s.]*)*<\s*(?P<address>[^<>]*)\s*>\s*'
+    rf'\s*+(?:(?:{_ATOM}|"(?:[^"\\\r\n]|\\.)*+")[\s.]*+)*+<\s*+(?P<address>[^<>]*+)>\s*+'
 )
 _LETTER = r"a-zA-Z0-9\p{S}\p{L}"
 _HOSTNAME = (

@@ -7,7 +7,7 @@ the catalogue, never under those of the archive. It is rejected as a whole if it
 besides files and directories (links, devices), or a path that is absolute or leads upwards.
 
 The cost is bounded by the size of the file: an archive may not expand to more than 20 times its
-size (programs compress to about a third), and its headers are limited to a few KiB each.
+size (programs compress to about a third).
 """
 
 import gzip
@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, Final, cast
+from typing import IO, Final, cast
 
 from rdd.fetch.cache import write_errors
 from rdd.fetch.checkout import copy
@@ -27,11 +27,11 @@ from rdd.fetch.expansion import compression
 from rdd.fetch.tar_members import members_of
 from rdd.host.errors import HostError
 from rdd.host.files import open_new
+from rdd.host.tar_reading import members, open_tar
 from rdd.toolbox.errors import BrokenArchive
 
 _EXPANSION: Final = 20
 _LEAST_BYTES: Final = 16 << 20  # a small archive may be mostly zeros
-_HEADER_BYTES: Final = 64 << 10
 _CHUNK_BYTES: Final = 1 << 20
 _XZ_MEMORY_BYTES: Final = 256 << 20
 _MODE: Final = 0o755
@@ -56,7 +56,7 @@ def unpack(
     missing = set(programs)
     try:
         with _tar(source, name) as tar:
-            for member in members_of(tar):
+            for member in members(tar):
                 _check(member, name)
                 path = str(PurePosixPath(member.name))
                 if path not in missing:
@@ -67,25 +67,12 @@ def unpack(
                 missing.discard(path)
     except (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, ValueError) as error:
         raise BrokenArchive(name, f"it is damaged: {error}") from error
-    except RecursionError:  # a chain of extended headers
-        raise BrokenArchive(name, "it is damaged: its headers are nested") from None
     except OSError as error:
         if isinstance(error, gzip.BadGzipFile):
             raise BrokenArchive(name, f"it is damaged: {error}") from error
         raise HostError.from_os(f'read "{source}"', error) from error
     if absent := sorted(missing - set(optional)):
         raise BrokenArchive(name, f"it does not contain {', '.join(absent)}")
-
-
-class _Member(tarfile.TarInfo):
-    """A member whose extended headers are limited: tarfile reads them into memory."""
-
-    def _proc_member(self, archive: Any) -> Any:
-        extended = (*tarfile.SUPPORTED_TYPES, tarfile.XHDTYPE, tarfile.XGLTYPE)
-        is_content = self.type in (*tarfile.REGULAR_TYPES, tarfile.DIRTYPE)
-        if not is_content and self.type in extended and self.size > _HEADER_BYTES:
-            raise tarfile.ReadError(f"a header of {self.size} bytes")
-        return super()._proc_member(archive)  # type: ignore[misc]
 
 
 class _Bounded:
@@ -110,7 +97,7 @@ def _tar(source: Path, name: str) -> Iterator[tarfile.TarFile]:
     limit = max(_LEAST_BYTES, _EXPANSION * source.stat().st_size)
     with _opened(source, name) as stream:
         bounded = cast(IO[bytes], _Bounded(stream, limit, name))
-        with tarfile.open(fileobj=bounded, mode="r|", tarinfo=_Member) as tar:
+        with open_tar(bounded, "r|") as tar:
             yield tar
 
 

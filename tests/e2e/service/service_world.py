@@ -129,11 +129,11 @@ class World:
         lock.release()
         return False
 
-    def crash(self) -> None:
+    def crash(self, number: signal.Signals = signal.SIGKILL) -> None:
         """Kill the daemon and wait until it has ended."""
         pid = self.pid()
         assert pid
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, number)
         # Its ports are free when its last thread has ended, not when the first one has.
         self.until(lambda: identity(pid) is None and _threads(pid) <= 1)
 

@@ -85,6 +85,15 @@ def test_stopped_control_plane_is_no_failure(world: World) -> None:
     assert world.try_rdd("doctor").code == 0
 
 
+def test_control_plane_that_was_killed_is_named_with_the_reason(world: World) -> None:
+    world.rdd("service", "start")
+    world.crash()
+    step = failed(world, "control-plane", "Crashed")
+    assert "was killed (by SIGKILL" in str(doctor(world)["control-plane"]["evidence"])
+    paste(world, step)
+    assert reason(world, "control-plane") == ("True", "Running")
+
+
 def test_database_that_was_removed_under_the_control_plane(world: World) -> None:
     world.rdd("service", "start")
     assert reason(world, "database") == ("True", "InUse")

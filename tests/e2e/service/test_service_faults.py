@@ -198,6 +198,42 @@ def test_next_command_cleans_up_after_a_crash(world: World) -> None:
     assert not any(p.exists() for p in (instance.pid_file, instance.config, instance.record_file))
 
 
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [
+        (signal.SIGKILL, "was killed (by SIGKILL or another signal that leaves no trace)"),
+        (signal.SIGSEGV, "had a fatal error (Segmentation fault); the stacks of its threads"),
+        (signal.SIGABRT, "had a fatal error (Aborted); the stacks of its threads"),
+        (signal.SIGBUS, "had a fatal error (Bus error); the stacks of its threads"),
+    ],
+)
+def test_status_names_how_a_daemon_was_lost(
+    world: World, number: signal.Signals, reason: str
+) -> None:
+    world.rdd("svc", "start")
+    world.crash(number)
+    assert reason in world.rdd("svc", "status").messages[-1]
+    assert reason in world.rdd("svc", "status", "-o", "json").json()["lastCrash"]
+    assert reason in world.try_rdd("status").out
+    assert any(reason in message for message in world.rdd("svc", "start").messages)
+    # A supervisor may have started it long before a user looks.
+    assert reason in world.rdd("svc", "status").messages[-1]
+    assert "started after a crash" in world.rdd("status").out
+    assert "level=warning" in world.log()
+    assert reason in world.log().replace("\\", "")
+    world.rdd("svc", "stop")
+    assert world.rdd("svc", "status", "-o", "json").json()["lastCrash"] == ""
+
+
+def test_supervised_start_notes_how_the_daemon_before_it_was_lost(world: World) -> None:
+    world.rdd("svc", "start")
+    world.crash(signal.SIGSEGV)
+    world.begin("svc", "serve", "--saved-arguments", "--secure-port=0")
+    world.until(lambda: world.pid() and "Segmentation fault" in world.log())
+    world.until(lambda: world.rdd("svc", "status", "-o", "json").json()["ready"])
+    assert "Segmentation fault" in world.rdd("svc", "status").messages[-1]
+
+
 def test_reused_process_id_is_neither_trusted_nor_signalled(world: World) -> None:
     world.rdd("svc", "start")
     world.crash()

@@ -219,7 +219,7 @@ def test_invalid_manifest_is_rejected(change: dict[str, Any]) -> None:
 def test_pipe_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
-    with pytest.raises(HostError, match="neither a file nor a directory"):
+    with pytest.raises(HostError, match="it is not a file"):
         installed(path, Cache(tmp_path / "cache"))
 
 

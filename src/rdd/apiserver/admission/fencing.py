@@ -22,6 +22,8 @@ from rdd.apiserver.admission.chain import AdmissionAttributes
 from rdd.apiserver.http.request import Request
 from rdd.apiserver.state.lister import CachedLister
 
+_EPOCH_DIGITS = 18
+
 
 class Fencing:
     """The admission plugin; it only validates."""
@@ -53,7 +55,7 @@ class Fencing:
         Makes the commit conditional on the Lease.
         """
         parts = request.headers[names.OWNER_HEADER].split("/")
-        if len(parts) != 3 or not parts[2].isdecimal():
+        if len(parts) != 3 or not parts[2].isdecimal() or len(parts[2]) > _EPOCH_DIGITS:
             return f"{names.OWNER_HEADER} must be <controller>/<holder>/<epoch>"
         controller, holder, epoch = parts
         lease = self._lister.get(

@@ -28,6 +28,7 @@ from rdd.base import gotext
 FIELD_VALIDATION = ("", "Ignore", "Strict", "Warn")
 PROPAGATION = ("Foreground", "Background", "Orphan")
 _INT64_MAX = 2**63 - 1
+_INT64_DIGITS = 4000  # Python converts no longer ones; Kubernetes skips leading zeros
 _DELETE_OPTIONS = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 
 
@@ -305,7 +306,7 @@ def _parse_int(text: str) -> int:
     digits = text[1:] if text[:1] in "+-" else text
     if not (digits.isascii() and digits.isdigit()):
         raise errors.BadRequest(f"strconv.ParseInt: parsing {gotext.quote(text)}: invalid syntax")
-    value = int(text)
+    value = int(text) if len(digits) <= _INT64_DIGITS else _INT64_MAX + 1
     if not -_INT64_MAX - 1 <= value <= _INT64_MAX:
         raise errors.BadRequest(
             f"strconv.ParseInt: parsing {gotext.quote(text)}: value out of range"

@@ -7,9 +7,13 @@ warning is Go's error text.
 
 import base64
 import binascii
+import bisect
 import re
+from collections.abc import Iterator
 
-_PEM = re.compile(rb"-----BEGIN ([^\r\n]*?)-----[ \t]*\r?\n(.*?)-----END \1-----", re.DOTALL)
+_LABEL = rb"((?:(?!-----)[^\r\n])*+)-----"
+_BEGIN = re.compile(rb"-----BEGIN " + _LABEL + rb"[ \t]*+\r?\n")
+_END = re.compile(rb"-----END " + _LABEL)
 _HEADER = re.compile(rb"^[^\r\n:]+:.*$", re.MULTILINE)
 
 
@@ -27,14 +31,28 @@ def problem(certificate: bytes, key: bytes) -> str:
 
 def _blocks(pem: bytes) -> list[tuple[str, bytes]]:
     found = []
-    for match in _PEM.finditer(pem):
-        body = _HEADER.sub(b"", match[2])
+    for label, content in _sections(pem):
+        body = _HEADER.sub(b"", content)
         try:
             decoded = base64.b64decode(b"".join(body.split()), validate=True)
         except (binascii.Error, ValueError):
             continue
-        found.append((match[1].decode("latin-1"), decoded))
+        found.append((label.decode("latin-1"), decoded))
     return found
+
+
+def _sections(pem: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield label and content of each section; the text is read twice, whatever it has."""
+    ends: dict[bytes, list[int]] = {}
+    for match in _END.finditer(pem):
+        ends.setdefault(match[1], []).append(match.start())
+    position = 0
+    for match in _BEGIN.finditer(pem):
+        known = ends.get(match[1], ())
+        index = bisect.bisect_left(known, match.end())
+        if match.start() >= position and index < len(known):
+            position = known[index]
+            yield match[1], pem[match.end() : position]
 
 
 def _no_certificate(skipped: list[str]) -> str:

@@ -26,6 +26,7 @@ from rdd.http.headers import HeaderList
 log = logging.getLogger("rdd.apiserver")
 
 CONNECT_S = 5.0
+_LENGTH_DIGITS = 18
 
 
 class PassthroughBackend:
@@ -134,7 +135,7 @@ async def _stream(exchange: Exchange, upstream: Upstream) -> None:
     exchange.start(
         upstream.status,
         headers.without({"content-length", "date"}).pairs,
-        length=int(length) if length.isdigit() else None,
+        length=int(length) if _is_length(length) else None,
     )
     try:
         while piece := await upstream.read():
@@ -145,6 +146,10 @@ async def _stream(exchange: Exchange, upstream: Upstream) -> None:
         exchange.abort()
         raise ConnectionResetError("the controller disconnected") from error
     exchange.finish()
+
+
+def _is_length(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _LENGTH_DIGITS
 
 
 async def _relay(exchange: Exchange, upstream: Upstream) -> None:

@@ -6,6 +6,7 @@ from rdd.apiserver.components import Core
 from rdd.base import gotext
 
 _UINT64_MAX = 2**64 - 1
+_MAX_DIGITS = 4000  # Python converts no longer ones
 
 
 def parse_version(version: str, *, is_list: bool = False) -> int:
@@ -17,7 +18,7 @@ def parse_version(version: str, *, is_list: bool = False) -> int:
     why = ""
     if not (version.isascii() and version.isdigit()):
         why = "invalid syntax"
-    elif int(version) > _UINT64_MAX:
+    elif len(version) > _MAX_DIGITS or int(version) > _UINT64_MAX:
         why = "value out of range"
     if not why:
         return int(version)

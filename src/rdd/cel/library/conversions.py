@@ -20,7 +20,8 @@ LIBRARY = Library()
 
 _INTEGER = re.compile(r"[+-]?[0-9]+\Z")
 _DECIMAL = re.compile(
-    r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf(?:inity)?|nan)\Z", re.IGNORECASE
+    r"[+-]?(?:(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?|inf(?:inity)?|nan)\Z",
+    re.IGNORECASE,
 )
 _POSITIONAL_DIGITS = 6  # Go writes shortest doubles with an exponent from here on
 _MAX_DIGITS = 400  # no number that fits any type is longer

@@ -15,7 +15,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rdd.daemon.service import arguments, record
+from rdd.daemon.service import arguments, crash
 from rdd.daemon.service.errors import ServiceError
 from rdd.host.directories import make_private_dir
 from rdd.host.errors import HostError
@@ -125,7 +125,7 @@ def restore(
     verified = _verify(source)
     was_running = service.running() is not None
     with service.stopped(timeout_s=STOP_TIMEOUT_S):
-        record.clear(instance)
+        crash.clear(instance)
         kept = _replace(instance, source)
     report(
         f'{service.title} has been restored from "{source}" ({verified.objects} objects)'

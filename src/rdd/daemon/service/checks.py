@@ -16,7 +16,7 @@ from rdd.controllers.app.diagnostics.findings import (
     not_applicable,
     unhealthy,
 )
-from rdd.daemon.service import arguments, backups, hang
+from rdd.daemon.service import arguments, backups, crash, hang
 from rdd.daemon.service.errors import ServiceError
 from rdd.daemon.service.lifecycle import START_TIMEOUT_S
 from rdd.daemon.service.record import DaemonRecord, State
@@ -77,7 +77,8 @@ def control_plane(
             *dict.fromkeys((hang.process_text(daemon), problem)),
             next_step=replace,
         )
-    return healthy("Running", "The control plane is running and responds.", evidence)
+    crashed = filter(None, (crash.last(instance),))
+    return healthy("Running", "The control plane is running and responds.", evidence, *crashed)
 
 
 def _stopped(instance: Instance) -> Finding:
@@ -91,13 +92,21 @@ def _stopped(instance: Instance) -> Finding:
                 str(error),
                 next_step=f"echo '[]' > '{instance.args_file}'",
             )
-    alive = _live_machines(instance)
+    alive, crashed = _live_machines(instance), crash.last(instance)
     if alive:
         return unhealthy(
             "MachinesAlone",
             "The control plane is not running, but virtual machines are.",
             *alive,
+            *filter(None, (crashed,)),
             next_step=rdd_command(instance, "service start"),
+        )
+    if crashed:
+        return unhealthy(
+            "Crashed",
+            "The control plane is not running: it ended unexpectedly.",
+            crashed,
+            next_step=rdd_command(instance, "start"),
         )
     message = "The control plane is not running."
     return Finding("Unknown", "NotRunning", message, (), rdd_command(instance, "start"))

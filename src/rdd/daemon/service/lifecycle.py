@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rdd.daemon.service import arguments, instance_lock, record
+from rdd.daemon.service import arguments, crash, instance_lock, record
 from rdd.daemon.service.errors import DeadlineExceeded, ServiceError
 from rdd.daemon.service.hang import check_not_stopped, check_responsive, is_stopped
 from rdd.daemon.service.record import DaemonRecord, State
@@ -206,7 +206,8 @@ class Service:
                 + ("; those given now apply to this run only" if overrides else "")
             )
         saved = arguments.load(instance)
-        record.clear(instance)
+        if crashed := crash.clear(instance):
+            caller.report(crashed)
         caller.report(f"starting {self.title}")
         _check_disk(instance)
         stdout, stderr = (
@@ -232,6 +233,7 @@ class Service:
             step=_SPAWNED,
             start_time=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             environment=record.environment(caller.variables),
+            oom_kills=crash.oom_kills(),
         )
         try:
             record.write_initial(instance, daemon)
@@ -266,7 +268,7 @@ class Service:
         lock = self.try_lock(create=False)
         if lock is not None:
             with lock:
-                record.clear(self.instance)
+                crash.clear(self.instance)
 
 
 def complete_restore(instance: Instance) -> None:

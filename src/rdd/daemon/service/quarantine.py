@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rdd.daemon.service import backups, record
+from rdd.daemon.service import backups, crash
 from rdd.daemon.service.errors import ServiceError
 from rdd.instance import Instance
 
@@ -111,7 +111,7 @@ def _repair(service: "Service", steps: Sequence[Callable[[], None]]) -> None:
 
     was_running = service.running() is not None
     with service.stopped(timeout_s=STOP_TIMEOUT_S):
-        record.clear(service.instance)
+        crash.clear(service.instance)
         try:
             for step in steps:
                 step()

@@ -50,6 +50,8 @@ class DaemonRecord:
     supervised: bool = False
     """Run by `service serve`, not in the background by `service start`."""
     environment: Mapping[str, str] = field(default_factory=dict)
+    oom_kills: int = -1
+    """How many processes the kernel had killed for want of memory at its start; -1: unknown."""
 
     def with_state(self, state: State, step: str = "") -> "DaemonRecord":
         """Return the record in another state."""
@@ -58,8 +60,13 @@ class DaemonRecord:
 
 def read(instance: Instance) -> DaemonRecord | None:
     """Return the record of the running daemon, or None."""
-    record = _parse(read_text(instance.record_file))
+    record = read_any(instance)
     return record if record is not None and processes.is_alive(record.process) else None
+
+
+def read_any(instance: Instance) -> DaemonRecord | None:
+    """Return the record that there is, also of a daemon that has crashed."""
+    return _parse(read_text(instance.record_file))
 
 
 def write(instance: Instance, record: DaemonRecord) -> None:
@@ -92,7 +99,7 @@ def environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 def last_environment(instance: Instance) -> Mapping[str, str]:
     """Return the environment of the last daemon, also of a crashed one."""
-    record = _parse(read_text(instance.record_file))
+    record = read_any(instance)
     return record.environment if record is not None else {}
 
 
@@ -107,6 +114,7 @@ def _text(record: DaemonRecord) -> str:
             "startTime": record.start_time,
             "supervised": record.supervised,
             "environment": dict(record.environment),
+            "oomKills": record.oom_kills,
         },
         indent=2,
     )
@@ -125,6 +133,7 @@ def _parse(text: str | None) -> DaemonRecord | None:
             start_time=str(found.get("startTime") or ""),
             supervised=bool(found.get("supervised")),
             environment=dict(found.get("environment") or {}),
+            oom_kills=int(found.get("oomKills", -1)),
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         return None  # truncated by a crash

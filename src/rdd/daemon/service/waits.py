@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from rdd.daemon.service import record
+from rdd.daemon.service import crash, record
 from rdd.daemon.service.errors import DeadlineExceeded, ServiceError, VersionMismatch
 from rdd.daemon.service.record import DaemonRecord, State
 from rdd.host.processes import is_alive
@@ -124,6 +124,8 @@ def last_error(log: Path) -> str:
             text = file.read().decode("utf-8", "replace")
     except OSError:
         return ""
+    if fatal := crash.fatal_error(text):
+        return f"fatal error: {fatal}"
     errors = _LINE.findall(text)
     if errors:
         return _unquote(errors[-1][1])

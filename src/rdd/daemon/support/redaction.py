@@ -22,18 +22,24 @@ _SECRET_NAME = re.compile(
     r"TOKEN|SECRET|PASSW|CREDENTIAL|PRIVATE|COOKIE|SESSION|AUTH|(?:^|_)KEYS?(?:$|_)|(?:API|ACCESS)_?KEY",
     re.IGNORECASE,
 )
+# Texts are long and of any origin. A pattern that could begin at every character of a run and
+# read on to its end would take hours, so each begins where a run does, and never goes back.
 _PATTERNS = (
-    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----", re.S),
+    (re.compile(
+        r"-----BEGIN [A-Z ]*+(?<=PRIVATE KEY)-----(?:(?!-----BEGIN ).)*?"
+        r"-----END [A-Z ]*+(?<=PRIVATE KEY)-----", re.S),
      REDACTED),
     # Quoted in a log line, a key has its line breaks escaped and may be cut off.
     (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----[^\s\"]*"), REDACTED),
-    (re.compile(r"eyJ[\w-]{5,}\.[\w-]+\.[\w-]*"), REDACTED),
+    (re.compile(r"(?<![\w-])(?=[\w-]*+\.[\w-]++\.)([\w-]*?)eyJ[\w-]{5,}+\.[\w-]++\.[\w-]*+"),
+     r"\1" + REDACTED),
     (re.compile(r"(\bBearer\s+)[^\s\"',]+", re.I), r"\1" + REDACTED),
     (re.compile(r"(\bBasic\s+)[A-Za-z0-9+/=]{8,}"), r"\1" + REDACTED),
     (re.compile(r"(\w://[^\s/:@\"]*):[^\s/@\"]+@"), r"\1:" + REDACTED + "@"),
     (re.compile(
-        r"((?:token|secret|passw(?:or)?d|api_?key|access_?key|client-key-data|private_?key)"
-        r"[\w.-]*\\?[\"']?\s*[:=]\s*\\?[\"']?)(?!REDACTED)[^\s\"',\\}]+", re.I),
+        r"(?<![\w.-])(?=[\w.-]++\\?[\"']?\s*+[:=])((?>[\w.-]*?"
+        r"(?:token|secret|passw(?:or)?d|api_?key|access_?key|client-key-data|private_?key)"
+        r"[\w.-]*+\\?[\"']?\s*+[:=]\s*+\\?[\"']?))(?!REDACTED)[^\s\"',\\}]+", re.I),
      r"\1" + REDACTED),
 )  # fmt: skip
 

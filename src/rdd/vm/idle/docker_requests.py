@@ -16,6 +16,7 @@ from enum import Enum, auto
 from rdd.vm.idle.activity import Activity
 
 _MAX_HEAD_BYTES = 64 << 10
+_LONGEST_SIZE = 200  # of a chunk, with its extension
 _request_line = re.compile(rb"([A-Z]+) (\S+) HTTP/1\.[01]\r\n").match
 _QUIET = re.compile(
     r"(?:/v[0-9.]+)?/(?:"
@@ -147,7 +148,7 @@ class ResponseParser:
                 self._part = _Part.COMPLETE
         else:
             try:
-                size = int(text.partition(b";")[0], 16)
+                size = int(text[:_LONGEST_SIZE].partition(b";")[0], 16)
             except ValueError:
                 self._part = _Part.REST
                 return
@@ -157,7 +158,7 @@ class ResponseParser:
     def _read_head(self, head: bytes) -> None:
         line, *headers = head.lower().split(b"\r\n")
         words = line.split(b" ", 2)
-        status = int(words[1]) if len(words) > 1 and words[1].isdigit() else 0
+        status = int(words[1]) if len(words) > 1 and _is_number(words[1]) else 0
         if 100 <= status < 200 and status != 101:
             return  # an interim response
         values = {
@@ -171,8 +172,12 @@ class ResponseParser:
             self._part = _Part.REST
         elif b"chunked" in values.get(b"transfer-encoding", b""):
             self._part = _Part.CHUNK_SIZE
-        elif length.isdigit():
+        elif _is_number(length):
             self._remaining = int(length)
             self._part = _Part.BODY if self._remaining else _Part.COMPLETE
         else:
             self._part = _Part.REST
+
+
+def _is_number(text: bytes) -> bool:
+    return text.isdigit() and len(text) <= 18

@@ -29,11 +29,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from rdd.fetch.tar_members import members_of
 from rdd.host.errors import HostError
 from rdd.host.spawn import popen
+from rdd.host.tar_reading import members, next_member, open_tar, read_member
 from rdd.host.tree_copy import as_owner, failure, run_program_blocking
 from rdd.vm.snapshots.manifest import FILE, FORMAT, Manifest
 from rdd.vm.snapshots.store import DATABASE_DIR, INDEX_DIR, MACHINES_DIR, OBJECTS_FILE
@@ -43,6 +44,7 @@ _CONTENT = "content.tar"
 _SUFFIXES = {"zstd": "zst", "gzip": "gz"}
 _CHUNK_BYTES = 1 << 20
 _HEADER_LIMIT = 64 << 20
+_MAX_ID, _MAX_NS = (1 << 32) - 2, (1 << 63) - 1
 _SLACK_BYTES = 64 << 20  # headers of tar beyond the size of the files
 _PACK = ("tar", "--create", "--file=-", "--sparse", "--xattrs", "--xattrs-include=*",
          "--numeric-owner", "--format=posix", "--sort=name")  # fmt: skip
@@ -154,13 +156,13 @@ class Archive:
         self._path = path
         with _reported(f'read "{path}"'):
             try:
-                with tarfile.open(path, "r:") as outer:
-                    first, second = outer.next(), outer.next()
-                    if first is None or first.name != HEADER or first.size > _HEADER_LIMIT:
+                with open_tar(path) as outer:
+                    first = next_member(outer)
+                    if first is None or first.name != HEADER:
                         raise HostError(f'"{path}" is not a snapshot of rdd')
-                    file = outer.extractfile(first)
-                    data = json.loads(file.read()) if file else {}
-            except (tarfile.TarError, ValueError, EOFError) as error:
+                    data = json.loads(read_member(outer, first, _HEADER_LIMIT))
+                    second = next_member(outer)
+            except (tarfile.TarError, ValueError, RecursionError) as error:
                 raise HostError(f'"{path}" is not a snapshot of rdd: {error}') from error
         if not isinstance(data, dict):
             raise HostError(f'"{path}" is damaged: its header is no object')
@@ -193,8 +195,6 @@ class Archive:
                 f'"{self._path}" was changed or is incomplete: its content has another SHA-256 '
                 "than its header; nothing was imported"
             )
-        for one in self._sockets:
-            self._refuse_unless_inside(one.path)
         with self._unpacked() as stream:
             try:
                 self._check_members(stream)
@@ -209,19 +209,22 @@ class Archive:
         counted = _Counted(stream, self.manifest.size_bytes * 2 + _SLACK_BYTES, self._path)
         links: set[str] = set()
         known: set[str] = set()
-        with tarfile.open(fileobj=counted, mode="r|") as content:
-            for member in members_of(content):
+        with open_tar(cast(IO[bytes], counted), "r|") as content:
+            for member in members(content):
                 name = self._refuse_unless_inside(member.name)
                 if any(str(parent) in links for parent in PurePosixPath(name).parents):
                     raise self._bad(member.name, "it is below a symbolic link")
                 if member.islnk() and self._refuse_unless_inside(member.linkname) not in known:
                     raise self._bad(member.name, "it is a hard link to nothing in the archive")
-                if member.issym():
-                    links.add(name)
-                elif name in links:
+                if name in links or (name in known and not member.isdir()):
                     raise self._bad(member.name, "it is in the archive twice")
-                else:
-                    known.add(name)
+                (links if member.issym() else known).add(name)
+        for one in self._sockets:
+            name = self._refuse_unless_inside(one.path)
+            if any(str(parent) in links for parent in PurePosixPath(name).parents):
+                raise self._bad(one.path, "it is below a symbolic link")
+            if name in known or name in links:
+                raise self._bad(one.path, "it is in the archive twice")
 
     def _refuse_unless_inside(self, name: str) -> str:
         """Return a path in normal form. Raises HostError unless the manifest has its place."""
@@ -301,8 +304,9 @@ class _Socket:
 
     def __init__(self, data: Any) -> None:
         self.path = str(data["path"])
-        self.mode, self.owner = int(data["mode"]), (int(data["uid"]), int(data["gid"]))
-        self.mtime_ns = int(data["mtimeNs"])
+        self.mode = _within(data["mode"], 0o7777)
+        self.owner = _within(data["uid"], _MAX_ID), _within(data["gid"], _MAX_ID)
+        self.mtime_ns = _within(data["mtimeNs"], _MAX_NS)
 
     def create(self, target: Path) -> None:
         parent = os.open(target / Path(self.path).parent, os.O_RDONLY | os.O_DIRECTORY)
@@ -319,6 +323,13 @@ class _Socket:
             os.utime(parent, ns=(before.st_atime_ns, before.st_mtime_ns))
         finally:
             os.close(parent)
+
+
+def _within(value: Any, limit: int) -> int:
+    number = int(value)
+    if not 0 <= number <= limit:
+        raise ValueError(f"{number} is not between 0 and {limit}")
+    return number
 
 
 class _Counted(io.RawIOBase):

@@ -14,6 +14,9 @@ from rdd.host.files import read_text, write_atomically
 FILE = "manifest.json"
 FORMAT = 1
 """The newest format that this version reads; it is raised when an older one cannot read it."""
+_NEVER = 253_402_300_800
+"""The year 10000, which no timestamp can express."""
+_MOST_BYTES = 1 << 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ class Manifest:
             manifest = cls(machines=machines, scope=scope, **data)
             _check(manifest)
             return manifest
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise HostError(f"{source} has no valid manifest: {error}") from error
 
     @classmethod
@@ -101,9 +104,10 @@ def _check(manifest: Manifest) -> None:
     for value in (manifest.id, manifest.name, manifest.description, manifest.version):
         if not isinstance(value, str):
             raise ValueError(f"{value!r} is not a text")
-    for number in (manifest.created, manifest.size_bytes):
-        if not isinstance(number, int | float):
-            raise ValueError(f"{number!r} is not a number")
+    if type(manifest.created) not in (int, float) or not 0 <= manifest.created < _NEVER:
+        raise ValueError(f"{manifest.created!r} is not a time")
+    if type(manifest.size_bytes) is not int or not 0 <= manifest.size_bytes < _MOST_BYTES:
+        raise ValueError(f"{manifest.size_bytes!r} is not a size")
     if not isinstance(manifest.settings, dict | None):
         raise ValueError("settings are not an object")
 

@@ -22,7 +22,9 @@ _EXPRESSION = re.compile(
     )\s*-?\}\}""",
     re.VERBOSE,
 )
-_PARAM_FIELD = re.compile(r"\{\{[^}]*?\.Param\.([A-Za-z][A-Za-z0-9_]*)[^}]*\}\}")
+# Each part ends where another one could begin, so that a text is searched once.
+_BRACES = re.compile(r"\{\{((?:(?!\{\{)[^}])*+)\}\}")
+_PARAM_FIELD = re.compile(r"\.Param\.([A-Za-z][A-Za-z0-9_]*)")
 _PARAM_VARIABLE = re.compile(r"\bPARAM_([A-Za-z][A-Za-z0-9_]*)")
 
 
@@ -65,7 +67,8 @@ def expand(text: str, variables: Variables) -> str:
 
 def params_read(text: str) -> Iterator[str]:
     """Yield the params in braces."""
-    return (match[1] for match in _PARAM_FIELD.finditer(text))
+    for braces in _BRACES.finditer(text):
+        yield from (match[1] for match in _PARAM_FIELD.finditer(braces[1]))
 
 
 def params_used(text: str) -> Iterator[str]:

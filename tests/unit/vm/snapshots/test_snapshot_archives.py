@@ -80,6 +80,12 @@ def test_plain_archive_is_accepted(tmp_path: Path) -> None:
             id="over-link",
         ),
         pytest.param(
+            [entry("machines/rd/f"), entry("machines/rd/f", tarfile.SYMTYPE, "/etc")],
+            "twice",
+            id="link-over-file",
+        ),
+        pytest.param([entry("machines/rd/f"), entry("machines/rd//f")], "twice", id="twice"),
+        pytest.param(
             [entry("machines/rd/h", tarfile.LNKTYPE, "/etc/shadow")], "outside", id="hard-link"
         ),
         pytest.param(
@@ -124,10 +130,40 @@ def test_changed_header_is_refused(tmp_path: Path, changes: dict[str, Any], why:
         archive.Archive(made(tmp_path / "a", **changes)).verify()
 
 
-def test_socket_outside_is_refused(tmp_path: Path) -> None:
-    one = {"path": "../../evil", "mode": 0, "uid": 0, "gid": 0, "mtimeNs": 0}
-    with pytest.raises(HostError, match="outside"):
-        archive.Archive(made(tmp_path / "a", sockets=[one])).verify()
+SOCKET = {"path": "machines/rd/s", "mode": 0, "uid": 0, "gid": 0, "mtimeNs": 0}
+LINK = entry("machines/rd/l", tarfile.SYMTYPE, "/etc")
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        pytest.param({"path": "../../evil"}, "outside", id="parent"),
+        pytest.param({"path": "machines/rd/l/s"}, "below a symbolic link", id="through a link"),
+        pytest.param({"path": "machines/rd/l/../l/s"}, "outside", id="parent of a link"),
+        pytest.param({"path": "machines/rd/l"}, "twice", id="in place of a link"),
+        pytest.param({"path": "machines/rd/f"}, "twice", id="in place of a file"),
+        pytest.param({"mode": -1}, "damaged", id="mode"),
+        pytest.param({"uid": 1 << 32}, "damaged", id="owner"),
+        pytest.param({"mtimeNs": 1 << 70}, "damaged", id="time"),
+    ],
+)
+def test_hostile_socket_is_refused(tmp_path: Path, changes: dict[str, Any], why: str) -> None:
+    path = made(tmp_path / "a", LINK, entry("machines/rd/f"), sockets=[{**SOCKET, **changes}])
+    with pytest.raises(HostError, match=why):
+        archive.Archive(path).verify()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *(("created", value) for value in (float("nan"), float("inf"), -1, 1e12, True, "x")),
+        *(("size_bytes", value) for value in (-1, 1.5, float("nan"), 1 << 70, True, "x")),
+    ],
+)
+def test_number_that_no_manifest_has_is_refused(tmp_path: Path, key: str, value: object) -> None:
+    found = made(tmp_path / "a", manifest={**asdict(manifest()), key: value})
+    with pytest.raises(HostError, match="no valid manifest"):
+        archive.Archive(found)
 
 
 @pytest.mark.parametrize(

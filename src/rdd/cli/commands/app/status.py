@@ -91,6 +91,8 @@ def _control_plane(service: Object) -> Object:
     if service["started"]:
         parts = (f"pid {service['pid']}", service["server"])  # a starting one has no address yet
         detail = ", ".join(filter(None, (detail, *parts)))
+        if service["lastCrash"]:
+            detail += "; started after a crash: `rdd service status` has the reason"
     return _part("controlPlane", state, detail)
 
 

@@ -15,6 +15,7 @@ from rdd.fetch.cache import Cache, write_errors
 from rdd.fetch.digests import Digest
 from rdd.host.errors import HostError
 from rdd.host.files import open_new
+from rdd.host.tar_reading import members, open_tar
 
 
 async def save(socket: Path, reference: str, cache: Cache) -> Digest:
@@ -41,11 +42,11 @@ def _normalise(source: Path, target: Path) -> None:
     try:
         with (
             write_errors(target),
-            tarfile.open(source, "r:") as tar,
+            open_tar(source) as tar,
             os.fdopen(open_new(target), "wb") as file,
             tarfile.open(fileobj=file, mode="w") as output,
         ):
-            for member in sorted(tar.getmembers(), key=lambda one: one.name):
+            for member in sorted(members(tar), key=lambda one: one.name):
                 member.mtime = member.uid = member.gid = 0
                 member.uname = member.gname = ""
                 member.pax_headers = {}

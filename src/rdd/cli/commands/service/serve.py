@@ -5,6 +5,7 @@
 the latter reads the saved arguments; otherwise the command line alone applies.
 """
 
+import faulthandler
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -61,6 +62,7 @@ def _serve_with(call: Call, issuer: "KeyIssuer | None") -> None:
     from rdd.host.log_limits import SizeLimit
     from rdd.instance import STDERR_LOG, STDOUT_LOG
 
+    faulthandler.enable(2)  # stderr is the log: a fatal signal leaves the stacks there
     instance, environment = call.instance, call.environment
     supervised = call.flags.truth("saved-arguments")
     flags = _with_saved(instance, call.flags) if supervised else call.flags

@@ -32,6 +32,8 @@ def run(call: Call) -> int:
     log.info(f"{title} PID is: {found['pid']}")
     if found["developerMode"]:
         log.info("developer mode is enabled")
+    if found["lastCrash"]:
+        log.warning(found["lastCrash"])
     _check(call, daemon)
     return 0
 
@@ -48,7 +50,7 @@ def _check(call: Call, daemon: "DaemonRecord | None") -> None:
 
 def status(call: Call, daemon: "DaemonRecord | None") -> dict[str, Any]:
     """Return the state of the control plane without sending a request."""
-    from rdd.daemon.service import arguments
+    from rdd.daemon.service import arguments, crash
 
     return {
         "name": call.instance.name,
@@ -60,6 +62,7 @@ def status(call: Call, daemon: "DaemonRecord | None") -> dict[str, Any]:
         "version": daemon.version if daemon else "",
         "startTime": daemon.start_time if daemon else "",
         "environment": dict(daemon.environment) if daemon else {},
+        "lastCrash": crash.last(call.instance),
         "developerMode": call.environment.developer_mode,
     }
 

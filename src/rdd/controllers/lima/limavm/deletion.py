@@ -28,6 +28,8 @@ from rdd.runtime import (
 )
 from rdd.vm.machine_trash import NAMESPACE, OWNER, PARAMS
 
+_LONGEST_GRACE_S = 86400.0
+
 
 class LimaVMDeletion:
     """Removes instances of LimaVMs that are being deleted.
@@ -105,7 +107,7 @@ class LimaVMDeletion:
     def _grace_s(self, vm_pass: ReconcilePass) -> float:
         text = vm_pass.annotations.get(names.DELETION_GRACE, "")
         if text.isascii() and text.isdigit():
-            return float(text)
+            return min(float(text), _LONGEST_GRACE_S)
         return float(self._grace_periods.get(vm_pass.vm.raw["metadata"]["uid"], GRACE_S))
 
 

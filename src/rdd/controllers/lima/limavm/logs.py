@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from rdd.host.errors import HostError
-from rdd.host.log_files import find_log, list_logs, read_log
+from rdd.host.log_files import find_log, is_tail, list_logs, read_log
 from rdd.vm.instance_dir import InvalidName, LimaHome
 
 if TYPE_CHECKING:
@@ -52,10 +52,10 @@ class LogEndpoint:
             return Response.text(f'no log "{words[2]}"\n', status=404)
         tail = exchange.first("tail")
         follow = _BOOLEANS.get(exchange.first("follow"))
-        if follow is None or not (tail in ("", "all") or tail.isdecimal()):
+        if follow is None or not is_tail(tail):
             return Response.text("invalid value for follow or tail\n", status=400)
         exchange.start(200, [("Content-Type", TEXT), ("Cache-Control", "no-store")])
-        lines = int(tail) if tail.isdecimal() else None
+        lines = int(tail) if tail.isdigit() else None
         try:
             async for piece in read_log(path, tail=lines, follow=follow):
                 exchange.write(piece)

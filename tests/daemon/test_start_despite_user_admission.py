@@ -14,7 +14,7 @@ from rdd.api import errors, names
 from rdd.api.types import Object
 from rdd.apiserver.http.request import Request
 from rdd.client import ApiResource, Client, LocalTransport
-from rdd.client.resources import CONFIG_MAPS, LEASES, NAMESPACES
+from rdd.client.resources import CONFIG_MAPS, EVENTS, LEASES, NAMESPACES, SECRETS
 from rdd.daemon.credentials import ADMIN
 from rdd.daemon.options import ServeOptions
 from rdd.daemon.readiness import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
@@ -36,12 +36,28 @@ _BINDINGS = ApiResource(
     "ValidatingAdmissionPolicyBinding",
     namespaced=False,
 )
+_MUTATING_POLICIES = ApiResource(
+    names.ADMISSION_GROUP,
+    "v1",
+    "mutatingadmissionpolicies",
+    "MutatingAdmissionPolicy",
+    namespaced=False,
+)
+_MUTATING_BINDINGS = ApiResource(
+    names.ADMISSION_GROUP,
+    "v1",
+    "mutatingadmissionpolicybindings",
+    "MutatingAdmissionPolicyBinding",
+    namespaced=False,
+)
 _DEAD = "https://127.0.0.1:1/dead"
 _ALL = {"apiVersions": ["*"], "operations": ["*"]}
 RULES = {
     "configmaps": {"apiGroups": [""], "resources": ["configmaps"], **_ALL},
     "leases": {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], **_ALL},
     "namespaces": {"apiGroups": [""], "resources": ["namespaces", "namespaces/*"], **_ALL},
+    "secrets": {"apiGroups": [""], "resources": ["secrets"], **_ALL},
+    "events": {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], **_ALL},
     "everything": {"apiGroups": ["*"], "resources": ["*/*"], **_ALL},
 }
 
@@ -65,6 +81,17 @@ async def lock_out(client: Client, kind: str, rule: Object) -> list[tuple[ApiRes
         spec = {"policyName": "deny", "validationActions": ["Deny"]}
         await client.create(_BINDINGS, {"metadata": {"name": "deny"}, "spec": spec})
         return [(_BINDINGS, "deny"), (_POLICIES, "deny")]
+    if kind == "mutating policy":
+        failing = {"expression": "object.none.none == 'x' ? [] : []"}
+        spec = {
+            "matchConstraints": {"resourceRules": [rule]},
+            "reinvocationPolicy": "Never",
+            "mutations": [{"patchType": "JSONPatch", "jsonPatch": failing}],
+        }
+        await client.create(_MUTATING_POLICIES, {"metadata": {"name": "break"}, "spec": spec})
+        binding = {"metadata": {"name": "break"}, "spec": {"policyName": "break"}}
+        await client.create(_MUTATING_BINDINGS, binding)
+        return [(_MUTATING_BINDINGS, "break"), (_MUTATING_POLICIES, "break")]
     resource = MUTATING_WEBHOOKS if kind == "mutating" else VALIDATING_WEBHOOKS
     webhook = {
         "name": "dead.example.com",
@@ -81,12 +108,15 @@ async def lock_out(client: Client, kind: str, rule: Object) -> list[tuple[ApiRes
 def sample(selected: str) -> tuple[ApiResource, Object]:
     if selected == "namespaces":
         return NAMESPACES, {"metadata": {"name": "mine"}}
-    resource = LEASES if selected == "leases" else CONFIG_MAPS
-    return resource, {"metadata": {"name": "mine", "namespace": "default"}}
+    resource = {"leases": LEASES, "secrets": SECRETS, "events": EVENTS}.get(selected, CONFIG_MAPS)
+    obj: Object = {"metadata": {"name": "mine", "namespace": "default"}}
+    if resource is EVENTS:
+        obj["involvedObject"] = {"namespace": "default"}
+    return resource, obj
 
 
 @pytest.mark.parametrize("selected", list(RULES))
-@pytest.mark.parametrize("kind", ["policy", "validating", "mutating"])
+@pytest.mark.parametrize("kind", ["policy", "mutating policy", "validating", "mutating"])
 async def test_daemon_starts_and_admission_can_be_deleted(
     tmp_path: Path, kind: str, selected: str
 ) -> None:

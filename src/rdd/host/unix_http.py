@@ -23,7 +23,11 @@ MAX_HEAD_BYTES = 64 * 1024
 MAX_BODY_BYTES = 1 << 20
 _CHUNK_BYTES = 64 * 1024
 _SHOWN_BYTES = 200
-_LENGTH_DIGITS = 18
+_LENGTH_DIGITS, _SIZE_DIGITS = 18, 15
+_HEXADECIMAL = b"0123456789abcdefABCDEF"
+MAX_READ_BYTES = 1 << 30
+"""The largest body that is read into memory."""
+MAX_LINE_BYTES = 16 << 20
 _NO_HEADERS: Mapping[str, str] = {}
 _CLOSE = {"Connection": "close"}
 
@@ -136,8 +140,15 @@ class Response:
         }
 
     async def read(self, max_bytes: int | None = None) -> bytes:
-        """Return the rest of the body. MalformedResponse if it is longer than `max_bytes`."""
-        if self._remaining and not self.is_complete and max_bytes is None:
+        """Return the rest of the body. MalformedResponse if it is longer than `max_bytes`.
+
+        Without a limit of its own it is MAX_READ_BYTES.
+        """
+        if max_bytes is None:
+            max_bytes = MAX_READ_BYTES
+            if self._remaining > max_bytes:
+                raise MalformedResponse(f"the response is larger than {max_bytes} bytes")
+        if self._remaining and not self._is_chunked and self._remaining <= max_bytes:
             body = await self._read_exactly(self._remaining)
             self._remaining, self.is_complete = 0, True
             return body
@@ -154,13 +165,7 @@ class Response:
         reader = self._connection.reader
         while not self.is_complete:
             if self._is_chunked:
-                line = await self._read_line()
-                try:
-                    size = int(line.partition(b";")[0], 16)
-                except ValueError:
-                    raise MalformedResponse("not a chunk", line) from None
-                chunk = (await self._read_exactly(size + 2))[:-2]
-                self.is_complete = size == 0
+                chunk = await self._read_chunk()
             elif self._ends_with_connection:
                 chunk = await reader.read(_CHUNK_BYTES)
                 self.is_complete = not chunk
@@ -174,7 +179,27 @@ class Response:
             if chunk:
                 yield chunk
 
-    async def lines(self, max_bytes: int | None = None) -> AsyncGenerator[bytes, None]:
+    async def _read_chunk(self) -> bytes:
+        """Return a piece of a chunked body; what a chunk announces is not waited for at once."""
+        if not self._remaining:
+            line = await self._read_line()
+            size = line.partition(b";")[0].strip()
+            if not size or len(size) > _SIZE_DIGITS or size.strip(_HEXADECIMAL):
+                raise MalformedResponse("not a chunk", line)
+            self._remaining = int(size, 16)
+            if not self._remaining:
+                await self._read_exactly(2)
+                self.is_complete = True
+                return b""
+        piece = await self._connection.reader.read(min(self._remaining, _CHUNK_BYTES))
+        if not piece:
+            raise ConnectionLost("connection closed in the middle of the response")
+        self._remaining -= len(piece)
+        if not self._remaining:
+            await self._read_exactly(2)
+        return piece
+
+    async def lines(self, max_bytes: int = MAX_LINE_BYTES) -> AsyncGenerator[bytes, None]:
         """Yield the non-empty lines of the body, stripped; the last one needs no newline.
 
         MalformedResponse if a line is longer than `max_bytes`.
@@ -186,7 +211,7 @@ class Response:
                 line = line.strip()
                 if line:
                     yield line
-            if max_bytes is not None and len(rest) > max_bytes:
+            if len(rest) > max_bytes:
                 raise MalformedResponse(f"the response has a line of more than {max_bytes} bytes")
         if rest.strip():
             yield rest.strip()

@@ -106,3 +106,50 @@ async def test_lines_are_split_across_chunks_and_bounded(tmp_path: Path) -> None
     ):
         with pytest.raises(MalformedResponse, match="more than 4 bytes"):
             assert [line async for line in response.lines(4)] == [b"ab"]
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize("size", [b"-5", b"+5", b"0x5", b"1_0", b"", b"g", b"f" * 16, b"5 5"])
+async def test_chunk_whose_size_is_no_number_is_refused(tmp_path: Path, size: bytes) -> None:
+    path = tmp_path / "s"
+    async with serving(path, CHUNKED + size + b"\r\nhello\r\n0\r\n\r\n"):
+        with pytest.raises(MalformedResponse, match="not a chunk"):
+            await unix_http.request(path, "/", timeout_s=120)
+
+
+async def test_chunk_that_announces_more_than_fits_costs_what_arrives(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    async with serving(path, CHUNKED + b"fffffffffff\r\n" + b"x" * (4 << 20)):
+        async with unix_http.open_response(path, "/") as response:
+            pieces = response.chunks()
+            assert 0 < len(await anext(pieces)) <= 64 * 1024
+            await pieces.aclose()
+        with pytest.raises(MalformedResponse, match="larger than 1048576 bytes"):
+            await unix_http.request(path, "/", timeout_s=120)
+
+
+@pytest.mark.parametrize("length", [b"9" * 19, b"-1", "²".encode("latin-1"), b"1e3", b"9" * 5000])
+async def test_length_that_is_no_number_is_refused(tmp_path: Path, length: bytes) -> None:
+    path = tmp_path / "s"
+    async with serving(path, b"HTTP/1.1 200 OK\r\nContent-Length: " + length + b"\r\n\r\nab"):
+        with pytest.raises(MalformedResponse, match="not a content length"):
+            await unix_http.request(path, "/", timeout_s=120)
+
+
+async def test_body_beyond_memory_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    async with serving(path, b"HTTP/1.1 200 OK\r\nContent-Length: 999999999999999\r\n\r\n"):
+        with pytest.raises(MalformedResponse, match="larger than"):
+            await unix_http.request(path, "/", timeout_s=120, max_bytes=None)
+
+
+async def test_chunked_body_is_complete(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    body = bytes(range(256)) * 1000
+    pieces = [body[i : i + 100_000] for i in range(0, len(body), 100_000)]
+    text = b"".join(b"%X;x=y\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
+    async with serving(path, CHUNKED + text + b"0\r\n\r\n", closes=False):
+        response, found = await unix_http.request(path, "/", timeout_s=120)
+    assert (response.is_complete, found) == (True, body)

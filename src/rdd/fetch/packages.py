@@ -154,7 +154,8 @@ def _write_directory(
             path.parent.mkdir(exist_ok=True)
             copy(cache.path(digest), path)
         for name, data in reversed(list(heads.items())):  # the manifest last: then it is complete
-            (target / name).write_bytes(data)
+            with os.fdopen(open_new(target / name, 0o644), "wb") as file:
+                file.write(data)
 
 
 class Package:

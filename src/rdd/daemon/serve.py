@@ -61,7 +61,8 @@ def serve(instance: Instance, options: ServeOptions, launch: LaunchContext) -> N
     """Run the daemon of an instance until it stops. Raises ServiceError or HostError."""
     make_private_dir(instance.dir)
     with _lock(instance, launch.lock_descriptor):
-        crash.note(instance)  # before its log is rotated
+        crash.note(instance)
+        crashed = crash.last(instance)  # before its log is rotated
         launch.open_logs()
         complete_restore(instance)
         arguments.create(instance)
@@ -75,7 +76,7 @@ def serve(instance: Instance, options: ServeOptions, launch: LaunchContext) -> N
             environment=record.environment(launch.variables),
             oom_kills=crash.oom_kills(),
         )
-        if crashed := crash.last(instance):
+        if crashed:
             log.warning("%s", crashed)
         try:
             record.write_pid(instance, daemon.process.pid)

@@ -229,7 +229,9 @@ def test_supervised_start_notes_how_the_daemon_before_it_was_lost(world: World) 
     world.rdd("svc", "start")
     world.crash(signal.SIGSEGV)
     world.begin("svc", "serve", "--saved-arguments", "--secure-port=0")
-    world.until(lambda: world.pid() and "Segmentation fault" in world.log())
+    world.until(lambda: world.pid() and "ended unexpectedly" in world.log())
+    old = (world.instance.log_dir / "rdd.stderr.1.log").read_text()
+    assert "Segmentation fault" in world.log(), old
     world.until(lambda: world.rdd("svc", "status", "-o", "json").json()["ready"])
     assert "Segmentation fault" in world.rdd("svc", "status").messages[-1]
 

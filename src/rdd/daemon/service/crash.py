@@ -30,19 +30,16 @@ _WANTED = "second signal"
 _VMSTAT = Path("/proc/vmstat")
 
 
-def clear(instance: Instance) -> str:
-    """Remove the files of an ended daemon; note and return the reason if it crashed."""
-    text = note(instance)
+def clear(instance: Instance) -> None:
+    """Remove the files of an ended daemon; note the reason if it crashed."""
+    note(instance)
     record.clear(instance)
-    return text
 
 
-def note(instance: Instance) -> str:
-    """Write down why the last daemon crashed and return it; empty if it did not."""
-    text = _describe(instance)
-    if text:
+def note(instance: Instance) -> None:
+    """Write down why the last daemon crashed, if it did."""
+    if text := _describe(instance):
         write_atomically(instance.crash_file, text, durable=False)
-    return text
 
 
 def last(instance: Instance) -> str:

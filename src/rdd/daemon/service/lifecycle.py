@@ -206,7 +206,8 @@ class Service:
                 + ("; those given now apply to this run only" if overrides else "")
             )
         saved = arguments.load(instance)
-        if crashed := crash.clear(instance):
+        crash.clear(instance)
+        if crashed := crash.last(instance):
             caller.report(crashed)
         caller.report(f"starting {self.title}")
         _check_disk(instance)

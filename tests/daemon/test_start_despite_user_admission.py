@@ -82,7 +82,7 @@ async def lock_out(client: Client, kind: str, rule: Object) -> list[tuple[ApiRes
         await client.create(_BINDINGS, {"metadata": {"name": "deny"}, "spec": spec})
         return [(_BINDINGS, "deny"), (_POLICIES, "deny")]
     if kind == "mutating policy":
-        failing = {"expression": "object.none.none == 'x' ? [] : []"}
+        failing = {"expression": "[JSONPatch{op: 'test', path: '/none/none', value: 'x'}]"}
         spec = {
             "matchConstraints": {"resourceRules": [rule]},
             "reinvocationPolicy": "Never",

@@ -16,7 +16,6 @@ from typing import Any, Final
 from rdd.engine.docker import Docker
 from rdd.engine.errors import EngineError
 from rdd.fetch.expansion import opened
-from rdd.fetch.tar_members import members_of
 from rdd.host.errors import HostError
 from rdd.host.files import read_text, write_atomically
 from rdd.host.tar_reading import members, open_tar, read_member, tar_errors

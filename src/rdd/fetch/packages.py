@@ -19,14 +19,12 @@ import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Final, Literal
 
 from rdd.fetch.cache import Cache, write_errors
 from rdd.fetch.digests import Digest
 from rdd.fetch.signing import SignedBy, SigningKey
-from rdd.fetch.tar_members import members_of
 from rdd.fetch.transport import archive_member, copy_into_cache, member_name
 from rdd.host.errors import FailureReason, HostError
 from rdd.host.files import open_new

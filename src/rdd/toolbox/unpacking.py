@@ -24,7 +24,6 @@ from typing import IO, Final, cast
 from rdd.fetch.cache import write_errors
 from rdd.fetch.checkout import copy
 from rdd.fetch.expansion import compression
-from rdd.fetch.tar_members import members_of
 from rdd.host.errors import HostError
 from rdd.host.files import open_new
 from rdd.host.tar_reading import members, open_tar

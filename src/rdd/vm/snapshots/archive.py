@@ -31,7 +31,6 @@ from dataclasses import asdict
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 
-from rdd.fetch.tar_members import members_of
 from rdd.host.errors import HostError
 from rdd.host.spawn import popen
 from rdd.host.tar_reading import members, next_member, open_tar, read_member

@@ -7,10 +7,8 @@ overwrite files, creates the volume, which it removes if it fails.
 """
 
 import asyncio
-import lzma
 import os
 import tarfile
-import zlib
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
@@ -124,8 +122,6 @@ async def _pieces(file: IO[bytes], progress: Progress) -> AsyncIterator[bytes]:
 
 def _check_archive(path: Path) -> None:
     """Raise CommandError unless a file is a complete tar, plain or compressed."""
-    from rdd.fetch.tar_members import members_of
-
     try:
         with tar_errors(), open_tar(path, "r:*") as archive:
             for member in members(archive):
@@ -142,6 +138,8 @@ def _check_archive(path: Path) -> None:
             while file.read(_PIECE_BYTES):  # the checksum of a compressed one is at its end
                 pass
     except (tarfile.TarError, OSError) as error:
-        raise CommandError(
-            f"{quote(str(path))} is no complete tar archive: {error}; nothing was changed"
-        ) from error
+        if isinstance(error, OSError) and error.errno:
+            what = f"failed to read {quote(str(path))}: {error.strerror}"
+        else:
+            what = f"{quote(str(path))} is no complete tar archive: {error}"
+        raise CommandError(f"{what}; nothing was changed") from error

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cookie of a session is found in any header, at a cost that grows with its length."""
 
-import time
 from typing import Any
 
 import pytest
@@ -40,8 +39,5 @@ def test_several_headers() -> None:
 
 
 def test_quoted_value_is_not_unquoted() -> None:
-    # The standard library needs 13 s of the event loop for this one: quadratic.
-    lines = ['rdd_session="' + "\\0" * 60_000 + '"']
-    began = time.process_time()
-    assert len(found(*lines)[0]) == 120_002
-    assert time.process_time() - began < 2
+    # The standard library needs hours for this one, and 13 s for a header of 120 KB: quadratic.
+    assert len(found('rdd_session="' + "\\0" * 2_000_000 + '"')[0]) == 4_000_002

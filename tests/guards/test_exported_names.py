@@ -50,6 +50,7 @@ def test_instance() -> None:
         "backup_dir",
         "bin_dir",
         "config",
+        "crash_file",
         "dashboard_file",
         "dashboard_page",
         "dashboard_port_file",

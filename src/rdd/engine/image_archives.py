@@ -16,9 +16,9 @@ from typing import Any, Final
 from rdd.engine.docker import Docker
 from rdd.engine.errors import EngineError
 from rdd.fetch.expansion import opened
+from rdd.fetch.tar_reading import members, open_tar, read_member, tar_errors
 from rdd.host.errors import HostError
 from rdd.host.files import read_text, write_atomically
-from rdd.host.tar_reading import members, open_tar, read_member, tar_errors
 
 _CHUNK_BYTES: Final = 1 << 20
 _MANIFEST: Final = "manifest.json"

@@ -25,10 +25,10 @@ from typing import IO, Any, Final, Literal
 from rdd.fetch.cache import Cache, write_errors
 from rdd.fetch.digests import Digest
 from rdd.fetch.signing import SignedBy, SigningKey
+from rdd.fetch.tar_reading import next_member, open_tar, read_member
 from rdd.fetch.transport import archive_member, copy_into_cache, member_name
 from rdd.host.errors import FailureReason, HostError
 from rdd.host.files import open_new
-from rdd.host.tar_reading import next_member, open_tar, read_member
 
 FORMAT: Final = 1
 _MANIFEST, _SIGNATURE = "manifest.json", "manifest.sig"

@@ -18,9 +18,9 @@ from typing import IO, cast
 from rdd.fetch.cache import Cache, Entry, write_errors
 from rdd.fetch.digests import Digest
 from rdd.fetch.failures import FetchError, FetchFailure
+from rdd.fetch.tar_reading import members, next_member, open_tar, read_member
 from rdd.host.errors import HostError
 from rdd.host.files import open_new
-from rdd.host.tar_reading import members, next_member, open_tar, read_member
 
 _FORMAT = 1
 _MANIFEST = "manifest.json"

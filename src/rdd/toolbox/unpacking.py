@@ -24,9 +24,9 @@ from typing import IO, Final, cast
 from rdd.fetch.cache import write_errors
 from rdd.fetch.checkout import copy
 from rdd.fetch.expansion import compression
+from rdd.fetch.tar_reading import members, open_tar
 from rdd.host.errors import HostError
 from rdd.host.files import open_new
-from rdd.host.tar_reading import members, open_tar
 from rdd.toolbox.errors import BrokenArchive
 
 _EXPANSION: Final = 20

@@ -31,9 +31,9 @@ from dataclasses import asdict
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 
+from rdd.fetch.tar_reading import members, next_member, open_tar, read_member
 from rdd.host.errors import HostError
 from rdd.host.spawn import popen
-from rdd.host.tar_reading import members, next_member, open_tar, read_member
 from rdd.host.tree_copy import as_owner, failure, run_program_blocking
 from rdd.vm.snapshots.manifest import FILE, FORMAT, Manifest
 from rdd.vm.snapshots.store import DATABASE_DIR, INDEX_DIR, MACHINES_DIR, OBJECTS_FILE

@@ -22,7 +22,7 @@ from rdd.cli.framework.connection import connected, get_or_none
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.progress import Progress, shown
 from rdd.cli.framework.types import Call
-from rdd.host.tar_reading import members, open_tar, tar_errors
+from rdd.fetch.tar_reading import members, open_tar, tar_errors
 
 _PIECE_BYTES = 1 << 20
 

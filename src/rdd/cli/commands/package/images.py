@@ -13,9 +13,9 @@ from pathlib import Path
 from rdd.engine.docker import Docker, quoted_name
 from rdd.fetch.cache import Cache, write_errors
 from rdd.fetch.digests import Digest
+from rdd.fetch.tar_reading import members, open_tar
 from rdd.host.errors import HostError
 from rdd.host.files import open_new
-from rdd.host.tar_reading import members, open_tar
 
 
 async def save(socket: Path, reference: str, cache: Cache) -> Digest:

@@ -18,9 +18,9 @@ from rdd.cli.framework.errors import CommandError
 from rdd.engine.image_archives import _read_names
 from rdd.fetch.cache import Cache
 from rdd.fetch.packages import opened_package
+from rdd.fetch.tar_reading import members, open_tar, read_member
 from rdd.fetch.transport import import_entries
 from rdd.host.errors import HostError
-from rdd.host.tar_reading import members, open_tar, read_member
 from rdd.toolbox.unpacking import unpack
 from rdd.vm.snapshots.archive import Archive
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rdd.client.errors import ClientError
-from rdd.host.files import open_new
+from rdd.host.files import open_new, replace
 
 CLUSTER = "root"
 ADMIN_CONTEXT, ADMIN_USER = "root", "system-admin"
@@ -309,4 +309,4 @@ def write(path: Path, text: str) -> None:
     descriptor = open_new(temporary)
     with os.fdopen(descriptor, "w") as out:
         out.write(text)
-    temporary.replace(path)
+    replace(temporary, path)

@@ -28,7 +28,7 @@ from rdd.fetch.signing import SignedBy, SigningKey
 from rdd.fetch.tar_reading import next_member, open_tar, read_member
 from rdd.fetch.transport import archive_member, copy_into_cache, member_name
 from rdd.host.errors import FailureReason, HostError
-from rdd.host.files import open_new
+from rdd.host.files import open_new, replace
 
 FORMAT: Final = 1
 _MANIFEST, _SIGNATURE = "manifest.json", "manifest.sig"
@@ -136,7 +136,7 @@ def write_package(manifest: Manifest, cache: Cache, target: Path, key: SigningKe
                 tar.members.clear()  # type: ignore[attr-defined]
                 file.flush()
                 os.fsync(file.fileno())
-            partial.replace(target)
+            replace(partial, target)
         finally:
             partial.unlink(missing_ok=True)
 

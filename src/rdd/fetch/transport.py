@@ -20,7 +20,7 @@ from rdd.fetch.digests import Digest
 from rdd.fetch.failures import FetchError, FetchFailure
 from rdd.fetch.tar_reading import members, next_member, open_tar, read_member
 from rdd.host.errors import HostError
-from rdd.host.files import open_new
+from rdd.host.files import open_new, replace
 
 _FORMAT = 1
 _MANIFEST = "manifest.json"
@@ -55,7 +55,7 @@ def export_entries(entries: Iterable[Entry], target: Path) -> int:
                     with entry.path.open("rb") as content:
                         size = os.fstat(content.fileno()).st_size
                         tar.addfile(archive_member(member_name(entry.digest), size), content)
-            partial.replace(target)
+            replace(partial, target)
         finally:
             partial.unlink(missing_ok=True)
     return len(listed)

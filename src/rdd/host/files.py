@@ -6,7 +6,9 @@ directory is synced last. Readers see the old file or the new one, never a part.
 """
 
 import contextlib
+import errno
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +27,18 @@ def open_new(path: Path, mode: int = 0o600) -> int:
     return os.open(path, flags, mode)
 
 
+def replace(temporary: Path, path: Path) -> None:
+    """Rename a finished file to its final name. Raises OSError, also if that is a device.
+
+    Root could otherwise replace `/dev/null` or the link `/dev/stdout`, for all programs.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        mode = path.stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+    temporary.replace(path)
+
+
 def write_atomically(
     path: Path, content: str | bytes, *, mode: int = 0o600, durable: bool = True
 ) -> None:
@@ -33,7 +47,7 @@ def write_atomically(
     `durable=False` skips the sync, for files that are invalid after a crash of the machine.
     """
     with _reported(path), _temporary(path, content, mode, durable) as temporary:
-        temporary.replace(path)
+        replace(temporary, path)
         if durable:
             sync_directory(path.parent)
 

@@ -42,6 +42,20 @@ def test_failure_names_the_file_and_leaves_no_temporary_file(tmp_path: Path) -> 
         write_atomically(tmp_path / "no" / "where", "x")
 
 
+@pytest.mark.parametrize("behind_link", [False, True], ids=["pipe", "link to a pipe"])
+def test_what_is_no_file_is_not_replaced(tmp_path: Path, *, behind_link: bool) -> None:
+    path = pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    if behind_link:
+        path = tmp_path / "link"
+        path.symlink_to(pipe)
+    with pytest.raises(HostError, match=f'failed to write "{path}": not a regular file'):
+        write_atomically(path, "x")
+    assert pipe.is_fifo()
+    assert path.is_symlink() is behind_link
+    assert not list(tmp_path.glob(".*"))
+
+
 def test_invalid_utf8_survives(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"\xff\r\n\n")

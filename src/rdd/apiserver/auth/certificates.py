@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rdd.apiserver.auth import x509
-from rdd.host.files import open_new
+from rdd.host.files import open_new, replace
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
@@ -185,7 +185,7 @@ def _write(path: Path, data: bytes, mode: int) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
+        replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

@@ -28,7 +28,7 @@ from rdd.daemon.service import record
 from rdd.daemon.service.errors import ServiceError
 from rdd.daemon.service.probe import NotReady, Probe
 from rdd.daemon.support.redaction import REDACTED, Redactor
-from rdd.host.files import open_new, read_text
+from rdd.host.files import open_new, read_text, replace
 from rdd.instance import Instance
 
 _LOG_BYTES = 8 << 20  # the last bytes of each log file
@@ -68,7 +68,7 @@ class Bundle:
                 tarfile.open(fileobj=file, mode="w:gz") as tar,
             ):
                 self._collect(tar)
-            unfinished.replace(path)
+            replace(unfinished, path)
         finally:
             unfinished.unlink(missing_ok=True)
 

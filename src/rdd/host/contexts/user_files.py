@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rdd.host.errors import HostError
-from rdd.host.files import open_new, read_text
+from rdd.host.files import open_new, read_text, replace
 
 _ATTEMPTS = 10
 _LOCK_WAIT_S = 2.0
@@ -139,7 +139,7 @@ def _replace(target: Path, text: str, before: tuple[int, int, int] | None, mode:
             os.close(descriptor)
         if _stamp(target) != before:
             return False
-        temporary.replace(target)
+        replace(temporary, target)
         return True
     except OSError as error:
         raise HostError.from_os(f'write "{target}"', error) from error

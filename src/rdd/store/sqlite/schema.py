@@ -20,7 +20,7 @@ import sqlite3
 from functools import partial as bind
 from pathlib import Path
 
-from rdd.host.files import open_new
+from rdd.host.files import open_new, replace
 
 APPLICATION_ID = 0x72646473  # "rdds", bytes 68..71 of the file
 VERSION = 2  # of the tables below, bytes 60..63 of the file; older ones: migration.py
@@ -201,7 +201,7 @@ def publish(partial: Path, path: Path) -> None:
     """Rename a finished file to its final name and make both durable."""
     with partial.open("rb+") as file:
         _sync(file.fileno())
-    partial.replace(path)
+    replace(partial, path)
     directory = os.open(path.parent, os.O_RDONLY)
     try:
         _sync(directory)

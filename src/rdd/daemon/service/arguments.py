@@ -8,6 +8,7 @@ controllers) would start a different control plane.
 import json
 import os
 from collections.abc import Sequence
+from itertools import pairwise
 
 from rdd.daemon.service.errors import ServiceError
 from rdd.host.directories import make_private_dir
@@ -76,7 +77,7 @@ def saved_flag(instance: Instance, name: str) -> str:
     """Return the value of a flag in the saved arguments, or nothing. Raises ServiceError."""
     words = load(instance) if exists(instance) else []
     found = ""
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in pairwise([*words, ""]):
         flag, _, value = word.partition("=")
         if flag == f"--{name}":
             found = value or following

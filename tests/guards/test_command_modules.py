@@ -7,7 +7,7 @@ import importlib.util
 import pytest
 from tests.guards.test_docs import commands
 
-from rdd.cli.commands.table import ROOT
+from rdd.cli.commands.declarations import ROOT
 from rdd.cli.framework.types import Command
 from rdd.controllers import catalog
 from rdd.kubectl.main import VERBS

@@ -9,7 +9,7 @@ import pytest
 
 import rdd.instance
 from rdd.cli import controller_programs
-from rdd.cli.commands.table import GLOBAL, ROOT
+from rdd.cli.commands.declarations import GLOBAL, ROOT
 from rdd.cli.framework.types import Command, Flag, Group
 from rdd.controllers import catalog
 

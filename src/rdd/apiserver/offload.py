@@ -63,6 +63,6 @@ async def check(size: int, work: Callable[[], T], *, has_rules: bool) -> T:
     """Return the result of a validation; one with CEL rules may go on in a thread."""
     if not has_rules:
         return await run(size, work)
-    from rdd.apiserver import metered  # imports CEL, as the rules do
+    from rdd.apiserver import cel_evaluation  # imports CEL, as the rules do
 
-    return await metered.run(size, work)
+    return await cel_evaluation.run(size, work)

@@ -8,7 +8,8 @@ selects the handler by verb. `Routes` lists everything else:
 - `virtual`: resources that are served but not stored (reviews)
 - `subresources`: subresources with a handler of their own (`status` has none)
 
-`make_routes` is the complete list; a new path is one line there.
+`make_routes` lists all paths of the server itself; a new one is one line there. The daemon adds
+those that need it (`daemon/service_endpoints.py`, `daemon/dashboard.py`) to the same tables.
 """
 
 from collections.abc import Awaitable, Callable, Iterable

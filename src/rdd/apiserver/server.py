@@ -24,26 +24,18 @@ from rdd.api import errors, names
 from rdd.api.fielderrors import FieldError
 from rdd.apiserver import bootstrap
 from rdd.apiserver.admission import warnings
-from rdd.apiserver.admission.chain import Chain, Plugin
+from rdd.apiserver.admission.chain import Plugin
 from rdd.apiserver.admission.client import WebhookClient
-from rdd.apiserver.admission.dependencies import AdmissionDependencies
 from rdd.apiserver.admission.exemption import is_from_daemon
 from rdd.apiserver.admission.expression_checks import check_expression
-from rdd.apiserver.admission.fencing import Fencing
 from rdd.apiserver.admission.in_process_webhooks import InProcessEndpoints
-from rdd.apiserver.admission.matching import Matcher
-from rdd.apiserver.admission.mutating import MutatingWebhooks
-from rdd.apiserver.admission.mutating_policies import MutatingPolicies, PolicyReinvocation
-from rdd.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
-from rdd.apiserver.admission.policies import ValidatingPolicies
-from rdd.apiserver.admission.validating import ValidatingWebhooks
+from rdd.apiserver.admission_plugins import make_chain
 from rdd.apiserver.auth import impersonation, rbac
 from rdd.apiserver.auth.authentication import Authenticator
 from rdd.apiserver.auth.authorizer import AuthorizationAttributes
 from rdd.apiserver.auth.ceiling import Ceiling
 from rdd.apiserver.auth.rbac import RbacAuthorizer
 from rdd.apiserver.auth.reviews import Reviewer
-from rdd.apiserver.auth.snapshot_access import SnapshotAccess
 from rdd.apiserver.auth.tokens import TokenIssuer
 from rdd.apiserver.components import Core
 from rdd.apiserver.crd.lifecycle import CustomResources
@@ -327,7 +319,17 @@ async def open_server(store: Store, options: ServerOptions | None = None) -> Api
     authorizer = RbacAuthorizer(lister)
     webhooks = WebhookClient(options.endpoints)
     quotas = ResourceQuotas(registry, is_shared=store.is_shared)
-    chain = _make_admission_chain(registry, lister, authorizer, webhooks, quotas, options)
+    chain = make_chain(
+        registry,
+        lister,
+        authorizer,
+        webhooks,
+        quotas,
+        profile=options.profile,
+        others=options.plugins,
+        clock=options.clock,
+        has_user_admission=options.has_user_admission,
+    )
     core = Core(store, cache, registry, admission=chain, clock=options.clock)
     core.rbac = authorizer
     server = ApiServer(core, lister, authorizer, webhooks, options)
@@ -344,47 +346,6 @@ def _make_registry(cache: ObjectCache) -> ResourceRegistry:
     for kind in (*kinds, *review_kinds()):
         registry.add_builtin(make_resource(kind, cache))
     return registry
-
-
-def _make_admission_chain(
-    registry: ResourceRegistry,
-    lister: CachedLister,
-    authorizer: RbacAuthorizer,
-    webhooks: WebhookClient,
-    quotas: ResourceQuotas,
-    options: ServerOptions,
-) -> Chain:
-    """Return the plugins in the order of Kubernetes."""
-    namespaces = registry.get("", "v1", "namespaces")
-    assert namespaces is not None
-    dependencies = AdmissionDependencies(
-        lister, registry, Matcher(namespaces.cache), authorizer, webhooks
-    )
-    mutating_policies = MutatingPolicies(dependencies)
-    return Chain(
-        [
-            NamespaceLifecycle(namespaces.cache),
-            *_deployment_profile(options, registry),
-            SnapshotAccess(authorizer),
-            mutating_policies,
-            MutatingWebhooks(dependencies),
-            PolicyReinvocation(mutating_policies),
-            ValidatingPolicies(dependencies),
-            ValidatingWebhooks(dependencies),
-            *options.plugins,
-            quotas,
-            Fencing(lister, options.clock),
-        ],
-        has_user_admission=options.has_user_admission,
-    )
-
-
-def _deployment_profile(options: ServerOptions, registry: ResourceRegistry) -> list[Plugin]:
-    if options.profile is None:
-        return []
-    from rdd.apiserver.profile.admission import DeploymentProfile
-
-    return [DeploymentProfile(options.profile, registry)]
 
 
 def _check_rules(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The `rdd` command line.
 
-`commands/table.py` lists every command with its flags; each command is one module
+`commands/declarations.py` lists every command with its flags; each command is one module
 under `commands/`, imported only when it runs. `framework/entry.py` is the entry point
 and, with `framework/environment.py`, the only reader of environment variables.
 Module-level imports stay light because every `rdd` call pays for them

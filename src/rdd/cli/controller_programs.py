@@ -14,7 +14,7 @@ from collections.abc import MutableMapping, Sequence
 from typing import TextIO
 
 from rdd.base.gotext import quote
-from rdd.cli.commands.table import GLOBAL
+from rdd.cli.commands.declarations import GLOBAL
 from rdd.cli.framework.entry import SYSTEMS, output_format, report_unexpected
 from rdd.cli.framework.environment import Environment
 from rdd.cli.framework.errors import FAILED, CommandError

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""App: the settings of the container desktop and its state."""
+"""App: the settings of the container desktop and its state.
+
+The fields declare their schema and constant defaults (`struct.py`). Defaults that depend on the
+host, and rules across fields, are in `controllers/app/app/admission.py`.
+"""
 
 from collections.abc import Sequence
 from typing import Literal

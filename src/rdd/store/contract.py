@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The contract of a store: a revisioned key-value log.
 
-The contract covers what the API server needs from storage and nothing else, so
-that a distributed store (etcd: transactions, revisions, watch, leases) can
-replace SQLite. One counter, the revision, orders every change of every key;
-clients see it as `resourceVersion`. A transaction is one revision: all of its
-operations are applied, or none.
+The contract covers what the API server needs from storage and nothing else:
+SQLite, memory and etcd (transactions, revisions, watch, leases) implement it.
+One counter, the revision, orders every change of every key; clients see it as
+`resourceVersion`. A transaction is one revision: all of its operations are
+applied, or none.
 
 Changes leave a store in two ways: `observe` calls back with every committed
 batch, `history` reads older changes in chunks. Fan-out to watch clients, with

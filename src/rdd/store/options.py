@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The options of a store; the defaults are those of the daemon.
 
-Both implementations accept the same options.
+All implementations accept the same options.
 """
 
 import time
@@ -12,7 +12,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """Options of `SqliteStore` and `MemoryStore`."""
+    """Options of `SqliteStore`, `MemoryStore` and `EtcdStore`."""
 
     # Wall clock in seconds: expiry times are kept in the file and outlive the process.
     clock: Callable[[], float] = time.time

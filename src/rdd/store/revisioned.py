@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts that every store shares: revision, retention, observers and expiry.
+"""What the stores of one process share: revision, retention, observers and expiry.
 
-A store differs from another in where rows are kept and in when a planned
-transaction counts as committed. Everything around that is here: the key index
-that decides commits, the publication of committed events to observers, the
-removal of expired keys and the checks of requested revisions.
+SQLite and memory differ in where rows are kept and in when a planned
+transaction counts as committed; etcd decides by itself and uses none of this.
+Everything around that is here: the key index that decides commits, the
+publication of committed events to observers, the removal of expired keys and
+the checks of requested revisions.
 """
 
 import logging
@@ -20,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class RevisionedStore:
-    """The common part of stores; must be created where an event loop runs."""
+    """The common part of these stores; must be created where an event loop runs."""
 
     def __init__(
         self, index: KeyIndex, revision: int, retention: Retention, options: StoreOptions

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rdd.cli.commands.table import ROOT
+from rdd.cli.commands.declarations import ROOT
 from rdd.cli.framework.types import Command, Group
 from rdd.daemon.service import arguments
 from rdd.instance import Instance

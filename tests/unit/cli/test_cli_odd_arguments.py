@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rdd.cli.commands.table import ROOT
+from rdd.cli.commands.declarations import ROOT
 from rdd.cli.framework.entry import run
 from rdd.cli.framework.types import Command, Group
 from rdd.daemon.service import arguments

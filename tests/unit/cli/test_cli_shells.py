@@ -59,7 +59,11 @@ def complete(shell: str, program: Path, rdd: Path, home: Path, line: str) -> lis
     ("line", "expected"),
     [
         ("rdd sta", ["start", "status"]),
-        ("rdd set containerE", ["containerEngine.name=", "containerEngine.version="]),
+        ("rdd set containerEngine.n", ["containerEngine.name="]),
+        (
+            "rdd set containerEngine.l",
+            [f"containerEngine.logs.max{what}=" for what in ("Files", "Size")],
+        ),
         ("rdd set containerEngine.name=m", ["containerEngine.name=moby"]),
         ("rdd get virtualMachine.c", ["virtualMachine.cpus"]),
         ("rdd --instance ", ["2", "work"]),

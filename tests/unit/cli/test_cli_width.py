@@ -13,7 +13,7 @@ import pytest
 from rdd.api.types import Object
 from rdd.cli.commands import doctor
 from rdd.cli.commands.app import status
-from rdd.cli.commands.table import ROOT
+from rdd.cli.commands.declarations import ROOT
 from rdd.cli.framework.logline import terminal_line
 from rdd.cli.framework.tables import table
 from rdd.cli.framework.types import Command, Group

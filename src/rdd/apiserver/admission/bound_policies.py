@@ -63,10 +63,10 @@ class Policy(Generic[E]):
     async def evaluator(self) -> E:
         """Return the compiled expressions; many of them are compiled in a thread."""
         if self._evaluator is None:
-            from rdd.apiserver import metered
+            from rdd.apiserver import cel_evaluation
 
             size = len(orjson.dumps(self.spec))
-            self._evaluator = await metered.run(size, self._make_evaluator, self.spec)
+            self._evaluator = await cel_evaluation.run(size, self._make_evaluator, self.spec)
         return self._evaluator
 
 

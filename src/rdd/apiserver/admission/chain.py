@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The contract between the write pipeline and admission.
 
-A `Chain` runs its plugins in order, first all mutating ones, then (after validation of the object)
-all validating ones, as Kubernetes does. A plugin decides without awaiting whether it handles a
-write, so that a server without webhooks has almost no overhead.
+A `Chain` runs its plugins in order, first all mutating ones, then (after validation of the
+object) all validating ones, as Kubernetes does. A plugin decides without awaiting whether it
+handles a write, so that a server without webhooks has almost no overhead. `admission_plugins`
+has their order.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """CEL in admission: variables of expressions, and match conditions of webhooks and policies.
 
-Evaluation is synchronous and limited by the cost budgets of Kubernetes; it runs in `metered.run`,
-since these budgets are long for an event loop. Programs are cached by their text, because
-compilation takes a thousand times as long as evaluation and configurations are compiled again with
-every change.
+Evaluation is synchronous and limited by the cost budgets of Kubernetes; it runs in
+`cel_evaluation.run`, since these budgets are long for an event loop. Programs are cached by
+their text, because compilation takes a thousand times as long as evaluation and configurations
+are compiled again with every change.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from rdd import cel
-from rdd.apiserver import metered
+from rdd.apiserver import cel_evaluation
 from rdd.apiserver.admission import review
 from rdd.apiserver.admission.chain import AdmissionAttributes
 from rdd.apiserver.admission.versions import Versions
@@ -134,7 +134,7 @@ async def bindings(
 
 
 def _authorize(user: User, authorizer: Authorizer) -> Any:
-    decide = metered.on_loop(authorizer.authorize)
+    decide = cel_evaluation.on_loop(authorizer.authorize)
 
     def authorize(query: admission.AuthorizationQuery) -> admission.Decision:
         decision = decide(

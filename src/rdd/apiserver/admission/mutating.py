@@ -12,8 +12,8 @@ from rdd.api import decode, errors
 from rdd.apiserver.admission import patches, review, warnings
 from rdd.apiserver.admission.chain import AdmissionAttributes
 from rdd.apiserver.admission.dependencies import AdmissionDependencies
-from rdd.apiserver.admission.hooks import CompiledWebhook, WebhookCallError, Webhooks, log
 from rdd.apiserver.admission.versions import Versions
+from rdd.apiserver.admission.webhooks import CompiledWebhook, WebhookCallError, Webhooks, log
 from rdd.apiserver.resources import Resource
 from rdd.base.gotext import quote
 

@@ -110,7 +110,7 @@ class MutatingPolicies:
         param: Object | None,
     ) -> None:
         """Make the changes of a policy for one parameter: all of them, or none."""
-        from rdd.apiserver import metered
+        from rdd.apiserver import cel_evaluation
         from rdd.apiserver.admission.mutations import MutationFailed
 
         versions = Versions(attributes)
@@ -120,11 +120,11 @@ class MutatingPolicies:
         try:
             variables = await self._bound.variables(attributes, target, versions, param)
             evaluator = await policy.evaluator()
-            if not await metered.run(len(before), evaluator.applies, variables):
+            if not await cel_evaluation.run(len(before), evaluator.applies, variables):
                 return
             for mutation in evaluator.mutations:
                 variables = await self._bound.variables(attributes, target, versions, param)
-                patched = await metered.run(len(before), mutation.patched, target, variables)
+                patched = await cel_evaluation.run(len(before), mutation.patched, target, variables)
                 if patched is not None:
                     await versions.replace(target, patched)
         except (MutationFailed, errors.InternalError) as error:

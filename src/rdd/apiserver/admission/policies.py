@@ -102,7 +102,7 @@ class ValidatingPolicies:
                 message = f"failed to configure policy: {error}"
                 outcome.denials.append(_Denial(policy.name, "", message))
             return
-        from rdd.apiserver import metered  # with CEL, as the evaluator
+        from rdd.apiserver import cel_evaluation  # with CEL, as the evaluator
 
         annotations: dict[str, list[str]] = {}
         for binding, narrowed in policy.bindings.candidates(attributes):
@@ -121,7 +121,7 @@ class ValidatingPolicies:
                 evaluator = await policy.evaluator()
                 variables = await self._bound.variables(attributes, target, versions, param)
                 size = len(attributes.request.body)
-                result = await metered.run(size, evaluator.evaluate, variables)
+                result = await cel_evaluation.run(size, evaluator.evaluate, variables)
                 _apply_actions(policy, binding, result, attributes, outcome)
                 for key, value in result.annotations.items():
                     if value not in annotations.setdefault(key, []):

@@ -7,6 +7,9 @@ work.
 Labels come from what is served, never from the text of a request: anybody can request any path,
 and a sample is kept until the daemon ends. Other methods, groups and resources are counted as
 `other`, and the samples of a resource end with its definition.
+
+Counters and histograms are declared here. Gauges read the state of the server when they are asked
+and are declared in `apiserver/server.py`, those of the event loop in `daemon/loop_watchdog.py`.
 """
 
 from collections.abc import Callable

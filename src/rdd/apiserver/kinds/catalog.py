@@ -3,6 +3,9 @@
 
 `builtin_kinds` are stored; `review_kinds` are evaluated on creation and not stored. `decoder`
 decodes their bodies; it is compiled with the first body of a kind.
+
+A kind has its fields in `schema/builtin/` (`notation.FILES` lists the groups), its behaviour in a
+module here, a line in this catalog, and its rules in `auth/bootstrap_policy.py`.
 """
 
 from collections.abc import Callable

@@ -158,7 +158,7 @@ def _exported(call: Call, words: Words) -> Iterator[Candidate]:
 
 
 def _commands(call: Call, words: Words) -> Iterator[Candidate]:
-    from rdd.cli.commands.table import ROOT
+    from rdd.cli.commands.declarations import ROOT
     from rdd.cli.framework.types import Command, Group, visible
 
     node: Command | Group | None = ROOT

@@ -9,7 +9,7 @@ import importlib
 from collections.abc import Iterable, Sequence
 
 from rdd.cli.commands.candidates import Candidate, Words, offered
-from rdd.cli.commands.table import GLOBAL, ROOT
+from rdd.cli.commands.declarations import GLOBAL, ROOT
 from rdd.cli.framework.entry import take_instance
 from rdd.cli.framework.types import Call, Command, Flag, Group, visible
 

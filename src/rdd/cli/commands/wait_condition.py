@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rdd.api.errors import ApiError
 from rdd.api.types import Object
 from rdd.base.gotext import quote
-from rdd.cli.commands.table import GLOBAL
+from rdd.cli.commands.declarations import GLOBAL
 from rdd.cli.framework.connection import credentials
 from rdd.cli.framework.errors import TIMED_OUT, CommandError
 from rdd.cli.framework.flags import Parser

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rdd.base.gotext import quote
-from rdd.cli.commands.table import GLOBAL, ROOT
+from rdd.cli.commands.declarations import GLOBAL, ROOT
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.flags import Parser
 from rdd.cli.framework.types import Command, Flags, Group, command_path

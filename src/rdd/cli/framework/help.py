@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 
 from rdd.base.gotext import quote
-from rdd.cli.commands.table import GLOBAL, HELP, ROOT
+from rdd.cli.commands.declarations import GLOBAL, HELP, ROOT
 from rdd.cli.framework.dispatch import unknown_command
 from rdd.cli.framework.environment import DEFAULT_WIDTH
 from rdd.cli.framework.errors import CommandError

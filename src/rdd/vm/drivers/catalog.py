@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The drivers by name. The package of a driver is imported on first use."""
+"""The drivers by name. The package of a driver is imported on first use.
+
+Which of them runs a machine is decided in `selection.py`. The names are also in the schema of the
+App (`rdd.kinds.app`); `rdd.vm.template.rules` has the vmTypes that templates may name.
+"""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING

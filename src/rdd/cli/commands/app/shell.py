@@ -6,7 +6,7 @@ accessible.
 """
 
 from rdd.api import names
-from rdd.cli.commands.app.table import SHELL
+from rdd.cli.commands.app.declarations import SHELL
 from rdd.cli.commands.limavm.shell import NotRunning, become, parse, shell_command
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.types import Call

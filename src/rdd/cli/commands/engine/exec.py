@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import urlencode
 
 from rdd.api import names
+from rdd.cli.commands.engine.declarations import EXEC
 from rdd.cli.commands.engine.objects import find_container
-from rdd.cli.commands.engine.table import EXEC
 from rdd.cli.commands.limavm.shell import parse
 from rdd.cli.framework.connection import connected
 from rdd.cli.framework.errors import FAILED, CommandError

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rdd.base.gotext import quote
 from rdd.cli.commands.limavm import object as limavm
-from rdd.cli.commands.limavm.table import LIMAVM
+from rdd.cli.commands.limavm.declarations import LIMAVM
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.flags import Parser
 from rdd.cli.framework.types import Call, Command, Flags, command_path
@@ -48,7 +48,7 @@ def run(call: Call) -> int:
 
 def parse(call: Call, command: Command) -> tuple[Flags, list[str]] | None:
     """Split our leading flags from the command; print help and return None for `--help`."""
-    from rdd.cli.commands.table import GLOBAL
+    from rdd.cli.commands.declarations import GLOBAL
 
     parser = Parser((*GLOBAL, *command.flags), command_path(call.path))
     words = parser.parse(call.args, until_argument=True)

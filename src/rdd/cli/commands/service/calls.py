@@ -84,8 +84,8 @@ def serve_arguments(call: Call) -> list[str]:
 
 def check_serve_arguments(words: Sequence[str]) -> None:
     """Reject arguments that the daemon would reject later. Raises CommandError."""
-    from rdd.cli.commands.service.table import SERVE
-    from rdd.cli.commands.table import GLOBAL
+    from rdd.cli.commands.declarations import GLOBAL
+    from rdd.cli.commands.service.declarations import SERVE
     from rdd.cli.framework.flags import Parser
 
     parser = Parser((*GLOBAL, *SERVE.flags), "rdd service serve")

@@ -7,7 +7,7 @@ from rdd.cli.commands.service.calls import (
     service_for,
     translated,
 )
-from rdd.cli.commands.service.table import SHARING
+from rdd.cli.commands.service.declarations import SHARING
 from rdd.cli.framework.types import Call
 
 

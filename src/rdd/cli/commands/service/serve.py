@@ -11,9 +11,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from rdd.base.gotext import quote
+from rdd.cli.commands.declarations import GLOBAL
 from rdd.cli.commands.service.calls import translated
-from rdd.cli.commands.service.table import SERVE
-from rdd.cli.commands.table import GLOBAL
+from rdd.cli.commands.service.declarations import SERVE
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.flags import Parser
 from rdd.cli.framework.help import flag_table

@@ -6,7 +6,9 @@ create every condition from this table. docs/app.md contains it; to update the p
 
     python -m rdd.controllers.app.app docs/app.md
 
-The conditions mirrored from the LimaVM (Created, Running, Degraded) belong to its controller.
+The conditions mirrored from the LimaVM (Created, Running, Degraded, Paused and those of clock and
+memory) are in `controllers/lima/limavm/reasons.py`, ContainerEngineReady is in
+`controllers/containers/engine/reasons.py`.
 """
 
 from typing import Final

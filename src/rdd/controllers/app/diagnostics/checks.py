@@ -5,6 +5,10 @@ A check is a function from facts to a finding. It looks at the moment of the cal
 (files, sockets), it changes nothing, and a problem that it finds is a finding, not an
 exception. `rdd doctor` and `rdd status` run these functions, also without a daemon; the
 controller runs them in a thread. docs/doctor.md lists every finding.
+
+`CHECKS` has all of the App; `host_checks` and `engine_checks` contain a part of them. Those of the
+control plane and its database need no App and are in `rdd.daemon.service.checks`. A new reason of
+Settled that waiting does not resolve belongs in `_STUCK`, too.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands of `rdd trash` and their flags: one part of commands/table.py."""
+"""The commands of `rdd trash` and their flags: one part of commands/declarations.py."""
 
 from rdd.cli.framework.types import Command, Group
 from rdd.cli.framework.usual_flags import TIMEOUT, WAIT, YES, output

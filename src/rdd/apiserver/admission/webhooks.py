@@ -145,13 +145,13 @@ class Webhooks:
         target = self._dependencies.matcher.target(narrowed, attributes, attributes.object)
         if target is None or hook.conditions is None:
             return target
-        from rdd.apiserver import metered
+        from rdd.apiserver import cel_evaluation
         from rdd.apiserver.admission import conditions
 
         bindings = await conditions.bindings(
             attributes, target, versions, self._dependencies.authorizer
         )
-        failures = await metered.run(
+        failures = await cel_evaluation.run(
             len(attributes.request.body), hook.conditions.failures, bindings
         )
         if failures is None:

@@ -6,17 +6,17 @@ write its module with `run(call: Call) -> int` and add an entry here (CONTRIBUTI
 Commands without an implementation have no entry: `rdd` rejects them as unknown.
 """
 
-from rdd.cli.commands.app.table import APP_COMMANDS
-from rdd.cli.commands.cache.table import CACHE
-from rdd.cli.commands.disk.table import DISK
-from rdd.cli.commands.engine.table import ENGINE_COMMANDS
-from rdd.cli.commands.limavm.table import LIMAVM
-from rdd.cli.commands.package.table import PACKAGE
-from rdd.cli.commands.profile.table import PROFILE
-from rdd.cli.commands.service.table import SERVICE
-from rdd.cli.commands.snapshot.table import SNAPSHOT
-from rdd.cli.commands.tools.table import TOOLS, UPDATE
-from rdd.cli.commands.trash.table import TRASH
+from rdd.cli.commands.app.declarations import APP_COMMANDS
+from rdd.cli.commands.cache.declarations import CACHE
+from rdd.cli.commands.disk.declarations import DISK
+from rdd.cli.commands.engine.declarations import ENGINE_COMMANDS
+from rdd.cli.commands.limavm.declarations import LIMAVM
+from rdd.cli.commands.package.declarations import PACKAGE
+from rdd.cli.commands.profile.declarations import PROFILE
+from rdd.cli.commands.service.declarations import SERVICE
+from rdd.cli.commands.snapshot.declarations import SNAPSHOT
+from rdd.cli.commands.tools.declarations import TOOLS, UPDATE
+from rdd.cli.commands.trash.declarations import TRASH
 from rdd.cli.framework.types import Command, Flag, Group
 from rdd.cli.framework.usual_flags import output
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands of `rdd cache` and their flags: one part of commands/table.py."""
+"""The commands of `rdd cache` and their flags: one part of commands/declarations.py."""
 
 from rdd.cli.framework.types import Command, Flag, Group
 from rdd.cli.framework.usual_flags import YES, output

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands for containers, images and volumes, with their flags: one part of commands/table.py."""
+"""Commands for containers, images and volumes: one part of commands/declarations.py."""
 
 from rdd.cli.framework.types import Command, Flag, Group
 from rdd.cli.framework.usual_flags import YES, output

@@ -322,6 +322,7 @@ def test_snapshot_is_created_restored_and_deleted(page: Tab, world: Desktop) -> 
 
 
 def test_downloads_are_tools_files_and_monitors(page: Tab, world: Desktop) -> None:
+    world.service.kubectl("delete", "checkouts,resources,urlmonitors", "--all", "-A")
     page.go("downloads")
     page.shows("compose", "rdd tools install compose", "Newest known")
     with publishing() as origin:

@@ -50,7 +50,11 @@ def test_a_malformed_setting_is_rejected_before_the_daemon_starts(
     ("word", "listed"),
     [
         pytest.param("runs=true", ["running", "containerEngine.name"], id="name"),
-        pytest.param("containerEngine.title=moby", ["valid properties: name"], id="name below"),
+        pytest.param(
+            "containerEngine.title=moby",
+            ["valid properties: logs.maxFiles, logs.maxSize, name"],
+            id="name below",
+        ),
         pytest.param("containerEngine.name=podman", ["moby", "containerd"], id="value"),
         pytest.param("running=perhaps", ["true", "false"], id="no boolean"),
         pytest.param("virtualMachine.cpus=many", ["virtualMachine.cpus"], id="no number"),

@@ -50,6 +50,11 @@ ELSEWHERE: dict[Row, str] = {
     "test_disk_pressure_is_a_condition_of_the_app",
     (DISK_PRESSURE, "DiskFull"): "../service/test_service_doctor.py: "
     "test_disk_pressure_is_a_condition_of_the_app",
+    # They need a guest with a small disk; its events are recorded.
+    (DISK_PRESSURE, "GuestDiskLow"): "../../controllers/app/test_app_diagnostics.py: "
+    "test_disk_of_a_guest_is_checked",
+    (DISK_PRESSURE, "GuestDiskFull"): "../../controllers/app/test_app_diagnostics.py: "
+    "test_disk_of_a_guest_is_checked",
     # They need a daemon that crashes.
     (KUBERNETES_READY, "Reconciling"): "test_app_restarts.py: test_a_crash_of_the_daemon",
     (ENGINE, "Reconciling"): "test_app_restarts.py: test_a_crash_of_the_daemon",

@@ -126,8 +126,14 @@ def test_completion_script_calls_rdd(rdd: Rdd, shell: str) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["get", "virtualMachine."], [f"virtualMachine.{n}" for n in ("cpus", "memory", "type")]),
-        (["set", "containerE"], ["containerEngine.name=", "containerEngine.version="]),
+        (
+            ["get", "virtualMachine."],
+            [f"virtualMachine.{n}" for n in ("cpus", "disk", "memory", "type")],
+        ),
+        (
+            ["set", "containerE"],
+            [f"containerEngine.{n}=" for n in ("logs.maxFiles", "logs.maxSize", "name", "version")],
+        ),
         (["set", "running=true", "kubernetes.e"], ["kubernetes.enabled="]),
         (
             ["set", "containerEngine.name="],

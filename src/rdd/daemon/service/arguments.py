@@ -5,6 +5,7 @@ A damaged file is an error: to start without the saved arguments (a port, a sele
 controllers) would start a different control plane.
 """
 
+import errno
 import json
 import os
 from collections.abc import Sequence
@@ -48,7 +49,9 @@ def require_home(instance: Instance) -> None:
         raise ServiceError(f'home directory "{instance.home}" does not exist; create it first')
     is_prepared = instance.short_dir.exists()  # then nothing is created in it directly
     if not is_prepared and not os.access(instance.home, os.W_OK | os.X_OK):
-        raise ServiceError(f'home directory "{instance.home}" is not writable')
+        is_read_only = os.statvfs(instance.home).f_flag & os.ST_RDONLY
+        reason = os.strerror(errno.EROFS if is_read_only else errno.EACCES)
+        raise ServiceError(f'home directory "{instance.home}" is not writable: {reason}')
 
 
 def load(instance: Instance) -> list[str]:

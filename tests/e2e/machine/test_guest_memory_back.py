@@ -1,11 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory that a guest no longer needs comes back to this host, and only by the balloon."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
-import pytest
-from tests.e2e.machine.qemu_world import World, eventually, world
+from tests.e2e.machine.qemu_world import World, eventually
 
 from rdd.vm.drivers.qemu.memory import NO_BALLOON, resident_bytes
 from rdd.vm.memory_report import MemoryReport
@@ -17,12 +13,6 @@ DRIVER = "/sys/bus/virtio/drivers/virtio_balloon"
 UNBIND = f"cd {DRIVER}; for one in virtio*; do echo $one >unbind; echo $one; done"
 ANONYMOUS = f"dd if=/dev/zero of=/dev/null bs={TOUCHED_MIB}M count=1 2>&1"
 PAGE_CACHE = f"dd if=/dev/vda of=/dev/null bs=1M count={TOUCHED_MIB} 2>&1"
-
-
-@pytest.fixture
-async def small(guests: Path, qemu_path: Path, guest_cache: Path) -> AsyncIterator[World]:
-    async with world(guests / "small", guest_cache) as made:
-        yield made
 
 
 def memory(small: World) -> MemoryReport:

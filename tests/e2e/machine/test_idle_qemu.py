@@ -3,11 +3,8 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-from pathlib import Path
 
-import pytest
-from tests.e2e.machine.qemu_world import SMALL, World, eventually, world
+from tests.e2e.machine.qemu_world import SMALL, World, eventually
 
 from rdd.controllers.lima.limavm import reasons
 from rdd.vm.clock_report import ClockReport
@@ -24,12 +21,6 @@ mv /usr/bin/sudo /usr/bin/sudo.real
 printf '#!/bin/sh\n' >/usr/bin/sudo
 chmod +x /usr/bin/sudo
 """
-
-
-@pytest.fixture
-async def small(guests: Path, qemu_path: Path, guest_cache: Path) -> AsyncIterator[World]:
-    async with world(guests / "small", guest_cache) as made:
-        yield made
 
 
 def idle(small: World) -> IdleReport:

@@ -3,11 +3,8 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
-from pathlib import Path
 
-import pytest
-from tests.e2e.machine.qemu_world import SMALL, World, eventually, world
+from tests.e2e.machine.qemu_world import SMALL, World, eventually
 
 from rdd.controllers.lima.limavm import reasons
 from rdd.host.processes import Identity, is_alive
@@ -22,12 +19,6 @@ QUICK = IdleSettings(action="suspend", after_s=1)
 PORT = 8096
 URL = f"127.0.0.1:{PORT}"
 SERVE = f"echo hi >/tmp/index.html; httpd -p {URL} -h /tmp"
-
-
-@pytest.fixture
-async def small(guests: Path, qemu_path: Path, guest_cache: Path) -> AsyncIterator[World]:
-    async with world(guests / "small", guest_cache) as made:
-        yield made
 
 
 def idle(small: World) -> IdleReport:

@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import socket
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -52,12 +51,6 @@ probes:
     #!/bin/sh
     test -e /etc/hello/there && test "$PARAM_WHO" = world
 """
-
-
-@pytest.fixture
-async def small(guests: Path, qemu_path: Path, guest_cache: Path) -> AsyncIterator[World]:
-    async with world(guests / "small", guest_cache) as made:
-        yield made
 
 
 def is_open(port: int) -> bool:
